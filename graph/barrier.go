@@ -2,10 +2,10 @@ package graph
 
 import "errors"
 
-// BarrierOp returns its first argument unchanged. Nothing merges across it: no pass
-// takes a value computed from the result for one computed from the argument. What is
-// computed from the result is computed after the other arguments. A plan has no
-// instruction for it: the result has the memory of the argument.
+// BarrierOp returns its first argument unchanged. No pass merges a value computed from
+// the result with one computed from the argument. Equations that use the result run after
+// the other arguments have been computed. A plan has no instruction for a barrier: the
+// result aliases the argument.
 type BarrierOp struct{}
 
 // Blocks marks BarrierOp as a primitive that moves weights in blocks.
@@ -25,8 +25,8 @@ func (BarrierOp) Doc() Doc {
 		Notes: "Nothing merges across it, and what is computed from y is computed after the values that are named behind x, whose elements are not read. It costs nothing: y has the memory of x."}
 }
 
-// Origin returns the value that v is behind barriers, v itself if v is not the result of
-// a barrier. Both hold the same elements.
+// Origin follows barriers from v to the value that they pass on; it returns v itself if v
+// is not the result of a barrier. Both hold the same elements.
 func (v *Value) Origin() *Value {
 	for v.Def != nil {
 		if _, ok := v.Def.Prim.(BarrierOp); !ok {

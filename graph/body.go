@@ -8,32 +8,33 @@ import (
 )
 
 // ScanParams are the parameters of Scan. The zero ScanParams loop over slices from the
-// first to the last, and the derivative computes the body again.
+// first to the last, and the derivative recomputes the body.
 type ScanParams struct {
 	// Length is the number of iterations. 0 stands for the leading dimension of the
-	// arrays that are given for each iteration, or the length of the tables. Where an array
-	// has 0 slices, no iteration runs: Scan returns the carried values that it is given.
+	// arrays in xs, or the length of the tables. If an array has 0 slices, no iteration
+	// runs and Scan returns the carried values that it is given.
 	Length int
-	// Tables are inputs of an iteration that are given as separate arrays, one for
-	// each iteration, all of one type. The body sees them behind the slices of xs.
+	// Tables are inputs of an iteration given as separate arrays, one per iteration, all
+	// of one type. The body receives them after the slices of xs.
 	Tables [][]*Value
 	// Reverse runs the iterations from the last to the first.
 	Reverse bool
-	// Keep makes the derivative keep what it needs of every iteration, which takes the
-	// memory of all iterations. Without Keep it keeps what is carried into each
-	// iteration and computes the body again, which takes the time of one more forward pass.
+	// Keep makes the derivative keep the values it needs from every iteration, in memory
+	// proportional to the number of iterations. Without Keep it keeps the carried values
+	// of every iteration and recomputes the body, which takes the time of one more
+	// forward pass.
 	Keep bool
 }
 
-// Scan runs body once for each of a number of iterations and records it as one
-// equation. body gets the carried values, first carry and then what the iteration before
-// has returned, and what belongs to the iteration: slice i of each array of xs along its
-// leading dimension, and entry i of each table. It returns the carried values, of the
-// same types, and the results of the iteration. Scan returns the last carried values,
-// and each result of the iterations, stacked along a new leading dimension.
+// Scan runs body once per iteration and records the loop as one equation. body gets the
+// carried values (carry in the first iteration, then the values returned by the iteration
+// before) and the inputs of the iteration: slice i of each array of xs along its leading
+// dimension, and entry i of each table. It returns the carried values, of the same types,
+// and the results of the iteration. Scan returns the last carried values, and each result
+// of the iterations stacked along a new leading dimension.
 //
-// body is called once, when the program is traced. It may use any value of the trace
-// that surrounds it; such values are constants of the loop. Values made inside the body
+// body is called once, while the program is traced. It may use any value of the
+// surrounding trace; such values are constants of the loop. Values made inside the body
 // can be used in the body alone. Mistakes stop the trace at the user's line.
 func Scan(p ScanParams, carry, xs []*Value, body func(carry, x []*Value) (c, y []*Value)) (c, y []*Value) {
 	t := TracerOf(slices.Concat(append([][]*Value{carry, xs}, p.Tables...)...)...)
@@ -113,8 +114,8 @@ func describe(v *Value) string {
 }
 
 // TracerOf returns the trace in which all of the values can be used: the trace that they
-// belong to or, if some belong to the body of a loop, that of the innermost such body. It
-// is nil if none of them belongs to a trace.
+// belong to or, if some belong to the body of a loop, the trace of the innermost such
+// body. It is nil if none of them belongs to a trace.
 func TracerOf(vs ...*Value) *Tracer {
 	var t *Tracer
 	for _, v := range vs {
@@ -144,16 +145,16 @@ func (t *Tracer) Innermost() *Tracer {
 	return t
 }
 
-// Input is the name and the type of an input of a body. A name that is empty, or that
-// another input has, is replaced by one that can be used.
+// Input is the name and the type of an input of a body. An empty or repeated name is
+// replaced by a usable one.
 type Input struct {
 	Name string
 	Type Type
 }
 
-// Body traces fn as a program of its own, whose inputs fn gets. Values of t that fn uses
-// become inputs too, in front of the others; Body returns them as consts. Constants that
-// FullOp makes are made again in the body.
+// Body traces fn as a program of its own and passes the program's inputs to fn. Values of
+// t that fn uses become inputs too, before the others; Body returns them as consts.
+// Constants made by FullOp are made again in the body.
 func (t *Tracer) Body(name string, in []Input, fn func(b *Tracer, in []*Value) []*Value) (body *Program, consts []*Value) {
 	if !identifier(name) {
 		Fail("program name %s: want a letter or _ and then letters, digits or _", quoted.Name(name))
@@ -183,8 +184,7 @@ func (t *Tracer) Body(name string, in []Input, fn func(b *Tracer, in []*Value) [
 	return b.Program(), b.captured
 }
 
-// unused returns a name for an input that no other input has: the given one, or one that
-// begins like it.
+// unused returns a name that no other input has: the given one, or other with a suffix.
 func (t *Tracer) unused(name, other string) string {
 	if name == "" {
 		name = other
@@ -201,8 +201,7 @@ func (t *Tracer) unused(name, other string) string {
 }
 
 // Inside returns v as a value of the trace t: v itself or, if t is a body and v belongs
-// to a trace around it, the input of the body that stands for v. A value of another
-// trace stops the trace.
+// to a trace around it, the body's input for v. A value of another trace stops the trace.
 func (t *Tracer) Inside(v *Value) *Value {
 	u, err := t.local(v)
 	if err != nil {
@@ -211,7 +210,7 @@ func (t *Tracer) Inside(v *Value) *Value {
 	return u
 }
 
-// local is Inside with the error.
+// local is Inside, returning the error.
 func (t *Tracer) local(v *Value) (*Value, error) {
 	if v.tr == t || t.outer == nil || t.done {
 		return v, t.owns(v)
@@ -240,8 +239,9 @@ func (t *Tracer) local(v *Value) (*Value, error) {
 }
 
 // Extend replaces the primitive of e, an equation of the trace t, by one that takes the
-// same arguments and returns the results of e and more. e.Out gets the new results.
-// Derivatives use it for what they need of a loop beside its results.
+// same arguments and returns further results after the results of e. It appends them to
+// e.Out. Derivatives use it for values of a loop that they need in addition to its
+// results.
 func (t *Tracer) Extend(e *Eqn, p Primitive) error {
 	out, err := infer(p, e.InTypes())
 	if err != nil {

@@ -8,14 +8,13 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// Check returns an error if p is not a program: an input is given twice, a
-// value is used before its equation or defined by two equations, a result's
-// Def or Index is wrong, a result's type is not the one that the primitive
-// infers, or an output is not defined. Check also checks the programs that p's
-// equations refer to.
+// Check returns an error if p is not a program: an input is given twice, a value is used
+// before its equation or defined by two equations, a result's Def or Index is wrong, a
+// result's type differs from the type that the primitive infers, or an output is not
+// defined. Check also checks the programs to which p's equations refer.
 //
-// Tests run Check after every pass. The error shows the failing equation with
-// the equations before and after it, and their source lines.
+// Tests run Check after every pass. The error shows the failing equation with the
+// equations before and after it, and their source lines.
 func Check(p *Program) error {
 	if p == nil {
 		return errors.New("graph: check: program is nil")

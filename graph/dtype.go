@@ -10,10 +10,10 @@ import (
 // DType is the element type of a value. The zero DType means "none given".
 type DType uint8
 
-// The element types. BF16 and F16 are storage types: arithmetic on them runs
-// in F32 and rounds once per primitive. F8_E4M3 and F8_E5M2 are the 8-bit floats of
-// the Open Compute Project (OFP8, revision 1.0): primitives move and convert them,
-// and do not calculate with them.
+// The element types. BF16 and F16 are storage types: arithmetic on them runs in F32 and
+// rounds once per primitive. F8_E4M3 and F8_E5M2 are the 8-bit floats of the Open Compute
+// Project (OFP8, revision 1.0): primitives move and convert them, and do not compute with
+// them.
 const (
 	NoDType DType = iota
 	Bool
@@ -110,16 +110,16 @@ func (d DType) Block() (elements, bytes int) {
 	return 1, d.Size()
 }
 
-// IsFloat reports whether d is one of f16, bf16, f32 and f64: the float types that
-// primitives calculate with.
+// IsFloat reports whether d is one of f16, bf16, f32 and f64: the float types in which
+// primitives compute.
 func (d DType) IsFloat() bool { return d >= F16 && d <= F64 }
 
 // IsF8 reports whether d is f8_e4m3 or f8_e5m2.
 func (d DType) IsF8() bool { return d == F8_E4M3 || d == F8_E5M2 }
 
-// Cotangent returns the element type of the cotangent of a value of type d: d itself
-// for the types that IsFloat names, F32 for the 8-bit floats, whose range and
-// precision suit no gradient, and NoDType for types that have no cotangents.
+// Cotangent returns the element type of the cotangent of a value of type d: d itself for
+// the types reported by IsFloat, F32 for the 8-bit floats, which have too little range
+// and precision for gradients, and NoDType for types without cotangents.
 func (d DType) Cotangent() DType {
 	switch {
 	case d.IsFloat():
@@ -133,7 +133,7 @@ func (d DType) Cotangent() DType {
 // IsInt reports whether d is one of u8, u32, i32 and i64.
 func (d DType) IsInt() bool { return d >= U8 && d <= I64 }
 
-// ParseDType returns the element type with this name, as String prints it.
+// ParseDType returns the element type with the given name, as printed by String.
 func ParseDType(name string) (DType, error) {
 	for d := Bool; int(d) < len(dtypes); d++ {
 		if dtypes[d].name == name {

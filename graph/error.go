@@ -33,22 +33,22 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// buildError is the panic that carries an error out of model code, so that
-// model code need not handle errors. Only Trace recovers it. It is an error so
-// that a panic outside of any trace prints what is wrong.
+// buildError is the panic that carries an error out of model code, so that model code
+// need not handle errors. Only Trace recovers it. It implements error so that a panic
+// outside of any trace prints the mistake.
 type buildError struct{ err error }
 
 func (e buildError) Error() string { return e.err.Error() }
 
-// Fail stops the running trace with an error at the line that calls Fail or,
-// inside a builder that calls Helper, at the line that calls the builder. It is
-// for builders that find a mistake before they have added an equation.
+// Fail stops the running trace with an error at the line that calls Fail or, inside a
+// builder that calls Helper, at the line that calls the builder. Builders use it for
+// mistakes found before adding an equation.
 func Fail(format string, args ...any) {
 	panic(buildError{&Error{Pos: caller(nil), Err: fmt.Errorf(format, args...)}})
 }
 
-// FailAt stops the running trace with an error about the equation e. It is for
-// engines and rules that find a mistake in e while they build equations for it.
+// FailAt stops the running trace with an error about the equation e. Engines and rules
+// use it for mistakes in e found while building equations for it.
 func FailAt(e *Eqn, err error) {
 	panic(buildError{newError(e.Pos, e.Prim, e.InTypes(), err)})
 }

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Guard calls fn, which calls a rule of a primitive, and returns its error. A panic of the
-// rule is an error that names the rule and the line of the panic, so that the caller adds the
-// primitive and the user's line. A mistake that a builder reports stops the trace as it does
-// anywhere.
+// Guard calls fn, which calls a rule of a primitive, and returns its error. A panic of
+// the rule becomes an error naming the rule and the line of the panic; the caller adds
+// the primitive and the user's line. A mistake reported by a builder stops the trace as
+// usual.
 func Guard(rule string, fn func() error) (err error) {
 	defer func() {
 		switch r := recover(); r.(type) {

@@ -18,7 +18,7 @@ const (
 	tokNumber // -1, 2.5e-07, -inf; inf and nan are names
 	tokString
 	tokPunct
-	tokBad // text says what is wrong
+	tokBad // text is the error message
 )
 
 type token struct {

@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// Shown returns a name as plans and reports have it: as it is, or quoted if it is empty,
-// has blanks, commas, quotation marks, or characters that cannot be printed.
+// Shown returns a name in the form used by plans and reports. It is quoted if it is empty
+// or contains blanks, commas, quotation marks or unprintable characters.
 func Shown(name string) string {
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool {
 		return unicode.IsSpace(r) || !unicode.IsPrint(r) || r == ',' || r == '"' || r == unicode.ReplacementChar
@@ -17,8 +17,8 @@ func Shown(name string) string {
 	return name
 }
 
-// Quoted returns a name as the text form has it: an identifier as it is, any other name as
-// a double-quoted string of Go. The words return and program are quoted too, because they
+// Quoted returns a name in the text form: an identifier as it is, any other name as a
+// double-quoted Go string. The words return and program are quoted too, because they
 // begin a line of the text form.
 func Quoted(name string) string {
 	if identifier(name) && name != "return" && name != "program" {
@@ -31,10 +31,10 @@ func Quoted(name string) string {
 // one, and the same program always gets the same names.
 //
 // An input or a result with a Name is printed with that name; Quoted is its form in a
-// text. Where several values share a name, the first keeps it, inputs before results, and the others are called name_1,
-// name_2 and so on. Results without a Name are called v1, v2, ... in order;
-// names that are taken are left out. Names of that form belong to the printer:
-// a result whose Name is v7 is treated as a result without a Name.
+// text. If several values share a name, the first keeps it, counting inputs before
+// results, and the others are called name_1, name_2 and so on. Results without a Name are
+// called v1, v2, ... in order; names already taken are skipped. Names of that form belong
+// to the printer: a result whose Name is v7 is treated as a result without a Name.
 func (p *Program) Names() map[*Value]string {
 	type named struct {
 		v    *Value

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// nilArgument returns an error if the running panic r is the use of a nil pointer inside a
-// builder, which is what a nil *Value leads to where a builder reads the type of an
-// argument. The error is at the line that calls the builder. It returns nil for any other
-// panic. The recovering function calls nilArgument.
+// nilArgument returns an error if the running panic r is the use of a nil pointer inside
+// a builder, which happens when a builder reads the type of a nil *Value. The error is at
+// the line that calls the builder. It returns nil for any other panic. The recovering
+// function calls nilArgument.
 func nilArgument(r any, scope string) error {
 	var use runtime.Error
 	if err, ok := r.(error); !ok || !errors.As(err, &use) || !strings.Contains(use.Error(), "nil pointer dereference") {

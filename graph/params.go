@@ -18,8 +18,8 @@ type Param struct {
 	Zero bool   // the value is zero, so a program does not print it
 }
 
-// Params returns p's parameters: the exported fields of its struct, those of
-// embedded structs included, in the order of their declaration.
+// Params returns p's parameters: the exported fields of its struct, including the fields
+// of embedded structs, in order of declaration.
 func Params(p Primitive) []Param {
 	var ps []Param
 	for _, f := range fields(structOf(p)) {
@@ -110,7 +110,7 @@ var (
 type field struct {
 	key     string
 	value   reflect.Value
-	written bool // a text gives it even if it is zero: the field has the tag graph:"written"
+	written bool // always printed, even if zero: the field has the tag graph:"written"
 }
 
 // omitted reports whether a program does not print the field.
@@ -136,8 +136,8 @@ func fields(v reflect.Value) []field {
 	return fs
 }
 
-// snake returns a field's name as the text form writes it. Capitals in a row
-// are one word (LHSContract: lhs_contract), and so is DType.
+// snake returns a field's name in the text form. Capitals in a row are one word
+// (LHSContract: lhs_contract), and so is DType.
 func snake(name string) string {
 	name = strings.ReplaceAll(name, "DType", "Dtype")
 	upper := func(i int) bool { return i < len(name) && name[i] >= 'A' && name[i] <= 'Z' }

@@ -78,24 +78,24 @@ func ParseAll(file, src string, lib ...Primitive) (progs []*Program, err error) 
 	return progs, nil
 }
 
-// parser reads one file by recursive descent. What nests in the grammar are lists, whose
-// depth the Go type of the parameter determines, and the bodies of loops.
+// parser reads one file by recursive descent. Lists and the bodies of loops nest in the
+// grammar. The Go type of a parameter determines the depth of its lists.
 type parser struct {
 	file  string
 	lex   lexer
-	tok   token // the current token, which is read next
+	tok   token // the next token to be read
 	after token // the token after tok
 	lib   map[string]Primitive
 	progs map[string]*Program
 
-	// For the program that is being read:
+	// For the program being read:
 	tr     *Tracer
 	values map[string]*Value
 	lines  map[string]int // where each value is defined
-	depth  int            // how many programs it stands inside of
+	depth  int            // number of programs around the current one
 }
 
-// deepest is how many bodies may be nested in each other in a text.
+// deepest is the largest nesting depth of bodies in a text.
 const deepest = 100
 
 func (p *parser) failf(line int, format string, args ...any) {
@@ -356,8 +356,8 @@ func keys(fs []field) string {
 	return strings.Join(ks, " ")
 }
 
-// value reads the value of a parameter into v. The Go type of v says which kind
-// of value the text must have.
+// value reads the value of a parameter into v. The Go type of v determines the kind of
+// value expected.
 func (p *parser) value(what string, v reflect.Value) {
 	kind := kindName(v.Type(), false)
 	if kind == "" {
@@ -442,8 +442,8 @@ func (p *parser) value(what string, v reflect.Value) {
 	p.next()
 }
 
-// article returns noun, a kind or a Go type, with "a" or "an" in front. For a
-// boolean it returns both possible values.
+// article returns noun, a kind or a Go type, preceded by "a" or "an". For a boolean it
+// returns both possible values.
 func article(noun string) string {
 	if noun == "boolean" {
 		return "true or false"

@@ -7,7 +7,7 @@ import (
 	"github.com/gomoe/gomoe/internal/near"
 )
 
-// valueName reads the name of a value that is being defined.
+// valueName reads the name of a value being defined.
 func (p *parser) valueName(what string) token {
 	n := p.quotable("the name of " + what)
 	if line, ok := p.lines[n.text]; ok {
@@ -49,7 +49,7 @@ func (p *parser) use(what string) *Value {
 	return v
 }
 
-// scope reads the line that gives the equations below it a scope.
+// scope reads the line that gives a scope to the equations below it.
 func (p *parser) scope() {
 	p.next()
 	p.tr.scope = ""

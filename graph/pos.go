@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 )
 
-// Pos is a place in the user's source, and the part of the model that the source was run
-// for there. The zero Pos is unknown.
+// Pos is a place in the user's source, and the part of the model being traced there. The
+// zero Pos is unknown.
 type Pos struct {
 	File string
 	Line int
@@ -87,7 +87,7 @@ func caller(p Primitive) Pos {
 	}
 	marked := helpers.Load()
 	var last, builder Pos
-	applies := true // whether the next frame is that of the function that applies p
+	applies := true // the next frame is the function that applies p
 	var pcs [8]uintptr
 	for skip := 2; ; skip += len(pcs) {
 		n := runtime.Callers(skip, pcs[:])
@@ -100,7 +100,7 @@ func caller(p Primitive) Pos {
 			f, more = frames.Next()
 			if within(f.Function, here) && !strings.HasSuffix(f.File, "_test.go") {
 				if builder != (Pos{}) {
-					return builder // Trace called it: it is a model
+					return builder // called by Trace: it is a model
 				}
 				continue
 			}

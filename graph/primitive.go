@@ -2,37 +2,37 @@ package graph
 
 import "fmt"
 
-// Primitive is one operation. It is implemented by a small struct whose
-// exported fields are the static parameters, in the order in which the text
-// form prints them (see Params); unexported fields tell the members of a
-// family apart and are not parameters. A name is a letter or _ and then letters, digits or
-// _. An exported field is an integer, a number, a boolean, a string, a DType, a *Program, or a
-// slice of these: what a text can hold. Any other is an error where the primitive is applied.
-// A program omits fields that are zero. A field with the tag graph:"written" is always
-// printed, and a text without it is an error.
+// Primitive is one operation. It is implemented by a small struct. The exported fields
+// are the static parameters, in the order in which the text form prints them (see
+// Params); unexported fields distinguish the members of a family and are not parameters.
+// A name is a letter or _ followed by letters, digits or _. An exported field is an
+// integer, a number, a boolean, a string, a DType, a *Program, or a slice of these, which
+// the text form can hold. A field of another type is an error when the primitive is
+// applied. A program omits fields that are zero. A field with the tag graph:"written" is
+// always printed, and a text without it is an error.
 //
-// Rules for differentiation, placement and lowering are further methods of the
-// same struct, declared as interfaces by the packages that call them.
+// Rules for differentiation, placement and lowering are further methods of the same
+// struct, declared as interfaces by the packages that call them.
 type Primitive interface {
 	// Name returns the name that programs use, such as dot_general.
 	Name() string
-	// Infer returns the types of the results for arguments of the types in.
-	// The error says what was wanted and what to do; the caller adds the
-	// source line, the name and the argument types.
+	// Infer returns the types of the results for arguments of the types in. The error
+	// states the requirement and the remedy; the caller adds the source line, the name
+	// and the argument types.
 	Infer(in []Type) ([]Type, error)
 }
 
-// Blocks is implemented by primitives that support element types in blocks:
-// primitives that multiply with weights, convert them or move them, or keep caches. For all
-// others, arguments and results in blocks are errors, whatever Infer returns.
+// Blocks is implemented by primitives that support element types in blocks: they multiply
+// by weights, convert or move them, or keep caches. For all others, arguments and results
+// in blocks are errors, whatever Infer returns.
 type Blocks interface {
 	Primitive
 	Blocks()
 }
 
-// Moves is implemented by primitives that support the 8-bit floats, because they move
-// elements or convert them, or read them as weights that have scales. For all others,
-// arguments and results of these types are errors, whatever Infer returns.
+// Moves is implemented by primitives that support the 8-bit floats: they move or convert
+// elements, or read them as weights with scales. For all others, arguments and results of
+// these types are errors, whatever Infer returns.
 type Moves interface {
 	Primitive
 	Moves()
@@ -70,13 +70,13 @@ func infer(p Primitive, in []Type) ([]Type, error) {
 	return out, err
 }
 
-// Doc describes a primitive to users. The reference page is made from it.
+// Doc describes a primitive to users. It is the source of the reference page.
 type Doc struct {
 	Args    string // argument types, such as "x f[..,D], gain f[D]"
 	Results string // result types, such as "f[..,D]"
 	Formula string // such as "y = x / sqrt(mean(x²) + eps) · gain"
 	Params  string // one clause per parameter, "" where there is none
-	Notes   string // what a reader would ask next, "" for nothing
+	Notes   string // answers to a reader's next questions, "" for none
 }
 
 // Documented is implemented by every primitive of the library.

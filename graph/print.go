@@ -5,12 +5,12 @@ import "strconv"
 // PrintOptions change how Print writes a program. With the zero PrintOptions,
 // Print writes the text form that Parse reads.
 type PrintOptions struct {
-	// Type, if not nil, returns the text that stands in place of the type where
-	// a value is defined, such as the placed type f32[16@ep,8]. If it returns ""
-	// the type is printed.
+	// Type, if not nil, returns the text printed in place of a value's type at its
+	// definition, such as the placed type f32[16@ep,8]. If it returns "" the type is
+	// printed.
 	Type func(*Value) string
-	// Body, if not nil, returns what is printed as the body of the loop e, and the
-	// options for it. Without Body these are the loop's body and the options of the program.
+	// Body, if not nil, returns the program printed as the body of the loop e, and its
+	// options. Without Body these are the loop's body and the options of the program.
 	Body func(e *Eqn) (*Program, PrintOptions)
 	// Pos adds the source line of each equation as a comment: # moe.go:24.
 	Pos bool
@@ -37,8 +37,8 @@ func (p *Program) Print(opts PrintOptions) string {
 	return string(w.buf)
 }
 
-// nested reports whether p's programs are printed inside its equation. The others are
-// printed in front of the program, and the equation names them.
+// nested reports whether p's programs are printed inside its equation. Others are printed
+// before the program, and the equation names them.
 func nested(p Primitive) bool {
 	_, ok := p.(ScanOp)
 	return ok
@@ -71,8 +71,8 @@ func reachable(p *Program) []*Program {
 	return order
 }
 
-// programNames gives each program its own name. The last program is the one
-// that is being printed: it keeps its name.
+// programNames gives each program its own name. The last program, the one being printed,
+// keeps its name.
 func programNames(ps []*Program) map[*Program]string {
 	names := make(map[*Program]string)
 	taken := make(map[string]bool)
@@ -102,7 +102,7 @@ type printer struct {
 	opts   PrintOptions
 	progs  map[*Program]string
 	values map[*Value]string
-	depth  int // of the body that is being printed, 0 outside of one
+	depth  int // of the body being printed, 0 outside of one
 }
 
 func (w *printer) program(p *Program) {
@@ -137,7 +137,7 @@ func (w *printer) definition(p *Program, name string) {
 	w.buf = append(w.buf, '}')
 }
 
-// line begins a line, indented as the body that is being printed, and more.
+// line begins a line with the indentation of the body being printed, and more.
 func (w *printer) line(more int) {
 	w.buf = append(w.buf, '\n')
 	for range w.depth + more {

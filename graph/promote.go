@@ -5,13 +5,12 @@ import (
 	"slices"
 )
 
-// Promote returns p with every float type replaced by d: in the types of its
-// inputs, in parameters that are element types, and in the programs that
-// parameters refer to. With a wider d the result computes p's function with
-// less rounding, so that tests can check p's derivative. Integers, booleans,
-// names and positions stay as they are.
+// Promote returns p with every float type replaced by d: in the types of its inputs, in
+// parameters that are element types, and in the programs that parameters refer to. With a
+// wider d the result computes p's function with less rounding, which lets tests check p's
+// derivative. Integers, booleans, names and positions stay as they are.
 //
-// An error says which equation does not accept the new type.
+// An error names the equation that does not accept the new type.
 func Promote(p *Program, d DType) (*Program, error) {
 	wide := func(t DType) DType {
 		if t.IsFloat() {

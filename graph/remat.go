@@ -6,15 +6,14 @@ import (
 )
 
 // RematOp applies Fn, a program, to the arguments. The gradient keeps the arguments and
-// the last Keep results of Fn; it computes all other values of Fn that it needs a second
-// time, after the cotangents of the results are there.
+// the last Keep results of Fn. It recomputes all other values of Fn that it needs once
+// the cotangents of the results are available.
 type RematOp struct {
 	Fn   *Program
 	Keep int
 }
 
-// Blocks marks RematOp as a primitive whose arguments may be weights in blocks, which
-// its function uses.
+// Blocks marks RematOp as a primitive that may take weights in blocks, which Fn uses.
 func (RematOp) Blocks() {}
 
 func (RematOp) Name() string { return "remat" }

@@ -8,34 +8,33 @@ import (
 )
 
 // ScanOp runs a program Length times. With Length 0 the first carried values are the last
-// ones, and each result of an iteration is an array of 0 slices. Each iteration gets what the iteration before it
-// has carried on, one slice of every array that holds something for each iteration,
-// and arrays that stay the same.
+// ones, and each result of an iteration is an array of 0 slices. Each iteration gets the
+// values carried by the iteration before it, one slice of every array that is iterated
+// over, and arrays that are the same in all iterations.
 //
 // Body's inputs are Consts constants, then Carry carried values, then the values of one
-// iteration. Its results are the carried values of the next iteration, of the same
-// types, and then the results of this iteration.
+// iteration. Its results are the carried values of the next iteration, of the same types,
+// and then the results of this iteration.
 //
-// The arguments are the constants, the first carried values, and for each input of an
-// iteration one array with a leading dimension of Length, whose slice i belongs to
-// iteration i, or, if its number is in InTables, Length arrays one after another. The
-// results are the last carried values, and for each result of an iteration one array
-// with a leading dimension of Length or, if its number is in OutTables, Length arrays.
+// The arguments are the constants, the first carried values, and the inputs of the
+// iterations. An input is one array with a leading dimension of Length, with slice i for
+// iteration i, or, if its number is in InTables, Length consecutive arrays. The results
+// are the last carried values, and for each result of an iteration one array with a
+// leading dimension of Length or, if its number is in OutTables, Length arrays.
 type ScanOp struct {
-	Length              int `graph:"written"` // 0, too: a text that leaves it out is an error
+	Length              int `graph:"written"` // even if 0: a text without it is an error
 	Consts, Carry       int
 	InTables, OutTables []int
 	// Reverse runs the iterations from the last to the first. The slices and results
 	// that belong to an iteration do not change.
 	Reverse bool
-	// Keep says that the derivative keeps what it needs of every iteration. Otherwise
-	// it keeps what was carried into every iteration, and computes the body again.
+	// Keep says that the derivative keeps the values that it needs from every iteration.
+	// Otherwise it keeps the carried values of every iteration and recomputes the body.
 	Keep bool
 	Body *Program
 }
 
-// Blocks marks ScanOp as a primitive whose arguments may be weights in blocks, which its
-// body uses.
+// Blocks marks ScanOp as a primitive that may take weights in blocks, which Body uses.
 func (ScanOp) Blocks() {}
 
 // Moves says that arguments and results may be 8-bit floats, which the body converts or
@@ -44,7 +43,7 @@ func (ScanOp) Moves() {}
 
 func (ScanOp) Name() string { return "scan" }
 
-// mostInTables is how many results in tables a scan may have.
+// mostInTables is the largest number of results in tables that a scan may have.
 const mostInTables = 1 << 20
 
 func (s ScanOp) Infer(in []Type) ([]Type, error) {
@@ -142,16 +141,17 @@ func (ScanOp) Doc() Doc {
 		Notes: "Without keep the derivative keeps what was carried into every iteration and computes the body again. The leading dimension is whole on every rank; what is carried has one placement. With length 0 the carried values are returned as they are, and the other results have 0 slices."}
 }
 
-// ScanArgs divides the arguments of s, or one thing for each of them, into those of the
-// constants, of the first carried values, and of each input of an iteration: one, or for
-// a table Length.
+// ScanArgs divides the arguments of s, or a list with one entry for each of them, into
+// the constants, the first carried values, and the inputs of an iteration. Each input has
+// one entry, or Length if it is a table.
 func ScanArgs[E any](s ScanOp, args []E) (consts, carry []E, each [][]E) {
 	n := s.Consts + s.Carry
 	return args[:s.Consts:s.Consts], args[s.Consts:n:n], divide(args[n:], len(s.Body.In)-n, s.Length, s.InTables)
 }
 
-// ScanResults divides the results of s, or one thing for each of them, into those of the
-// last carried values and of each result of an iteration: one, or for a table Length.
+// ScanResults divides the results of s, or a list with one entry for each of them, into
+// the last carried values and the results of an iteration. Each result has one entry, or
+// Length if it is a table.
 func ScanResults[E any](s ScanOp, results []E) (carry []E, each [][]E) {
 	return results[:s.Carry:s.Carry], divide(results[s.Carry:], len(s.Body.Out)-s.Carry, s.Length, s.OutTables)
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// Scope begins a scope and returns the function that ends it. Equations carry the
-// scopes that they are added in, joined by dots; errors, plans, traces and reports name
-// them beside the line. The name is formatted as by fmt.Sprintf. Scopes change no
-// result. Begin one per part of the model, so that the same line of a helper that
-// several parts call can be told apart:
+// Scope begins a scope and returns the function that ends it. Equations carry the scopes
+// that they are added in, joined by dots; errors, plans, traces and reports print them
+// next to the line. The name is formatted as by fmt.Sprintf. Scopes change no result.
+// Begin one per part of the model, so that the same line of a helper that several parts
+// call can be told apart:
 //
 //	func Layer(t *graph.Tracer, l int, x *graph.Value) *graph.Value {
 //		defer t.Scope("layers.%d", l)()
@@ -31,7 +31,7 @@ func (t *Tracer) Scope(format string, args ...any) (end func()) {
 	t.begun = &pos
 	return func() {
 		t.scope, t.begun = outer, begun
-		// Fail knows no tracer. Its error passes here on its way to Trace.
+		// Fail knows no tracer, so its error gets the scope here.
 		switch r := recover().(type) {
 		case nil:
 		case buildError:
@@ -49,14 +49,14 @@ func (t *Tracer) Scope(format string, args ...any) (end func()) {
 	}
 }
 
-// here returns the position of what the user's code adds or does wrong now. p is the
-// primitive that is applied, nil if there is none.
+// here returns the current position in the user's code. p is the primitive being applied,
+// nil if there is none.
 func (t *Tracer) here(p Primitive) Pos {
 	if t.pos != nil {
 		return *t.pos
 	}
 	pos := caller(p)
-	for o := t; o != nil && pos.Scope == ""; o = o.outer { // users have the trace around a body alone
+	for o := t; o != nil && pos.Scope == ""; o = o.outer { // users hold the trace around a body, not the body's
 		pos.Scope = o.scope
 	}
 	return pos

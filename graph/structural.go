@@ -76,10 +76,10 @@ func (AddAnyOp) Doc() Doc {
 		Notes: "Sum of cotangents; sums that are pending over the same mesh axes stay pending."}
 }
 
-// PlaceLikeOp returns its first argument, placed on the mesh like the second one.
-// The engines apply it to gradients, so that a gradient is placed like its value. Equations whose
-// results lead to nothing but place_like count as those of a derivative: their arguments are
-// gathered where they need it.
+// PlaceLikeOp returns its first argument, placed on the mesh like the second one. The
+// engines apply it to gradients, so that a gradient is placed like its value. Equations
+// used by nothing but place_like are treated as part of a derivative: their arguments are
+// gathered where needed.
 type PlaceLikeOp struct{}
 
 // Moves says that 8-bit floats may be placed.
@@ -102,16 +102,15 @@ func (PlaceLikeOp) Doc() Doc {
 		Notes: "Moves x to the placement of like: adds its pending sum, gathers or scatters. The values of like are not read."}
 }
 
-// CustomOp applies a function whose derivative the user gives. Fn maps the
-// arguments to the results; VJP maps arguments, results and the results'
-// cotangents to one cotangent per argument of float type, in order.
+// CustomOp applies a function with a derivative given by the user. Fn maps the arguments
+// to the results; VJP maps arguments, results and the results' cotangents to one
+// cotangent per argument of float type, in order.
 type CustomOp struct {
 	Fn  *Program
 	VJP *Program
 }
 
-// Blocks marks CustomOp as a primitive whose arguments may be weights in blocks,
-// which its function uses.
+// Blocks marks CustomOp as a primitive that may take weights in blocks, which Fn uses.
 func (CustomOp) Blocks() {}
 
 // Moves says that arguments and results may be 8-bit floats, which the function
@@ -187,13 +186,14 @@ func expands(p *Program) bool {
 	})
 }
 
-// Most is the number of equations that a program may have once its calls are expanded. Programs
-// that call each other twice have as many as 2 to the power of their depth: such a text of 3 KB would
-// take all memory. 262144 are 1,000 times the gradient of a layer with experts.
+// Most is the largest number of equations that a program may have after expanding its
+// calls. Programs that call each other twice have up to 2 to the power of their depth: a
+// text of 3 KB could take all memory. 262144 is 1,000 times the gradient of a layer with
+// experts.
 const Most = 1 << 18
 
-// expanded returns how many equations p has once its calls are expanded, or a number above Most,
-// and then the call that makes them too many. sizes has the programs that are counted already.
+// expanded returns the number of equations of p after expanding its calls, or a number
+// above Most and the call that exceeds it. sizes has the programs already counted.
 func expanded(p *Program, sizes map[*Program]int) (n int, at *Eqn) {
 	if n, ok := sizes[p]; ok {
 		return n, nil
@@ -215,10 +215,10 @@ func expanded(p *Program, sizes map[*Program]int) (n int, at *Eqn) {
 }
 
 // Inline returns p with every call, CustomOp and RematOp, replaced by the equations of
-// its Fn, also those inside a Fn and inside the body of a loop. A loop of no iteration is
-// replaced by the values that it is given to carry, and results of 0 slices. If p has none of
-// these, Inline returns p itself. It is an error if that makes more than Most equations. Inline ends with
-// the context's cause if ctx ends.
+// its Fn, including calls inside a Fn or the body of a loop. A loop without iterations is
+// replaced by its first carried values and results of 0 slices. If p has none of these,
+// Inline returns p itself. It is an error if the result has more than Most equations. If
+// ctx ends, Inline returns its cause.
 func Inline(ctx context.Context, p *Program) (*Program, error) {
 	if _, at := expanded(p, map[*Program]int{}); at != nil {
 		return nil, newError(at.Pos, at.Prim, types(at.In), fmt.Errorf("with this call the program %s has more than %d equations, as calls of calls multiply; "+
@@ -282,7 +282,7 @@ func inline(ctx context.Context, p *Program) (*Program, error) {
 	return inline(ctx, q)
 }
 
-// unlooped returns the results of a loop of no iteration.
+// unlooped returns the results of a loop without iterations.
 func (t *Tracer) unlooped(s ScanOp, in []*Value) []*Value {
 	out := slices.Clone(in[s.Consts:][:s.Carry])
 	for j, v := range s.Body.Out[s.Carry:] {

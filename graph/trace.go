@@ -21,14 +21,14 @@ type Tracer struct {
 
 	// For the body of a loop, which has a trace of its own:
 	outer    *Tracer           // the trace around it
-	inside   map[*Value]*Value // values of outer traces, and what stands for them here
-	captured []*Value          // the values of outer that are inputs here, in order
-	// body is the body that is being traced at present, nil if there is none.
+	inside   map[*Value]*Value // values of outer traces, and their values here
+	captured []*Value          // values of outer that are inputs here, in order
+	// body is the body being traced, nil if there is none.
 	body *Tracer
 }
 
-// Trace runs fn and returns the program that it built: fn's inputs in order of
-// declaration, its equations, and the values that it returns.
+// Trace runs fn and returns the program built by it: fn's inputs in order of declaration,
+// its equations, and the values that it returns.
 //
 // Mistakes inside fn (wrong shapes, values of another trace, nil given to a builder) are
 // returned as an *Error at the user's line. Trace does not recover other panics.
@@ -66,7 +66,7 @@ func Trace(name string, fn func(*Tracer) []*Value) (p *Program, err error) {
 	return t.Program(), nil
 }
 
-// Program returns the program that was recorded so far.
+// Program returns the program recorded so far.
 func (t *Tracer) Program() *Program {
 	p := t.prog
 	return &p
@@ -101,8 +101,8 @@ func (t *Tracer) Input(name string, d DType, shape ...int) *Value {
 	return v
 }
 
-// At runs fn; the equations that fn adds carry the position pos. Rules use it
-// when they add equations for an equation that the user wrote.
+// At runs fn. Equations added by fn have the position pos. Rules use it to add equations
+// for an equation that the user wrote.
 func (t *Tracer) At(pos Pos, fn func()) {
 	old := t.pos
 	t.pos = &pos
@@ -145,7 +145,7 @@ func (t *Tracer) Apply(p Primitive, in ...*Value) []*Value {
 	return slices.Clone(e.Out) // the caller may write to the list that it gets
 }
 
-// described returns what an error calls v: value x f32[8], or, if it has no name, value
+// described returns the form of v in errors: value x f32[8] or, without a name, value
 // f32[8] of exp (moe.go:24).
 func (v *Value) described() string {
 	if v.Name == "" && v.Def != nil {
@@ -168,9 +168,9 @@ func (t *Tracer) owns(v *Value) error {
 	return nil
 }
 
-// Apply adds the equation p(in...) to the trace of its arguments and returns
-// the results. If some of them belong to the body of a loop, that is the body's. There
-// must be at least one argument.
+// Apply adds the equation p(in...) to the trace of its arguments and returns the results.
+// If an argument belongs to the body of a loop, this is the body's trace (see TracerOf).
+// There must be at least one argument.
 func Apply(p Primitive, in ...*Value) []*Value {
 	if t := TracerOf(in...); t != nil {
 		return t.Apply(p, in...)

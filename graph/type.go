@@ -8,15 +8,14 @@ import (
 	"strings"
 )
 
-// Type is the element type and the global shape of a value. A nil or empty
-// Shape is that of a scalar. Types are immutable: code writes only to a Shape
-// that it has made itself.
+// Type is the element type and the global shape of a value. A nil or empty Shape is a
+// scalar's. Types are immutable: code writes only to a Shape that it has made itself.
 type Type struct {
 	DType DType
 	Shape []int
 }
 
-// T returns the type with element type d and the given shape. It keeps the list.
+// T returns the type with element type d and the given shape. It retains shape.
 func T(d DType, shape ...int) Type { return Type{d, shape} }
 
 // String prints the type as the text form does: f32[16,8], f32[] for a scalar.
@@ -52,9 +51,9 @@ func (t Type) Bytes() int64 {
 	return int64(t.Len()/n) * int64(size)
 }
 
-// Units returns the shape of t counted in units, and the bytes of one unit. A
-// unit is what memory holds as a whole: an element, or for types in blocks a
-// block along the last dimension. Code that copies parts of arrays copies units.
+// Units returns the shape of t counted in units, and the bytes of one unit. A unit is
+// indivisible in memory: an element or, for types in blocks, a block along the last
+// dimension. Code that copies parts of arrays copies units.
 func (t Type) Units() (shape []int, bytes int) {
 	n, bytes := t.DType.Block()
 	if n == 1 || t.Rank() == 0 {
@@ -88,8 +87,8 @@ func (t Type) Check() error {
 	return nil
 }
 
-// Around returns the numbers of elements before, along and behind a dimension: an array of t, which lies in
-// memory in rows, is [outer,n,inner] elements. The axis must be one of t's.
+// Around returns the number of elements before, along and after a dimension: row-major,
+// an array of t has the shape [outer,n,inner]. The axis must be one of t's.
 func (t Type) Around(axis int) (outer, n, inner int) {
 	outer, inner = 1, 1
 	for d, s := range t.Shape {

@@ -1,10 +1,10 @@
 package graph
 
-// Value is the result of an equation or an input of a program. It is assigned
-// once and belongs to the tracer or program that made it.
+// Value is the result of an equation or an input of a program. It is assigned once and
+// belongs to its tracer or program.
 type Value struct {
 	Type Type
-	// Name is the name that the user gave, "" if the printer makes one.
+	// Name is the name given by the user, "" if the printer chooses one.
 	Name string
 	// Def is the equation that defines the value, nil for an input.
 	Def *Eqn
