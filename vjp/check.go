@@ -21,17 +21,17 @@ type Runner func(p *graph.Program) (Eval, error)
 // Eval evaluates a program on arrays by input name and returns its results.
 type Eval func(ctx context.Context, in map[string]array.Array) ([]array.Array, error)
 
-// CheckOptions says how derivatives are checked.
+// CheckOptions are the options of Check.
 type CheckOptions struct {
-	// Wrt names the inputs to check; none means every input of float type.
+	// Wrt names the inputs to check; an empty list means every input of float type.
 	Wrt []string
 	// Step is the step of the central differences, relative to the larger of 1 and
 	// the element's absolute value; 0 means 1e-5, which suits f64.
 	Step float64
-	// Tolerance is how far the analytic and the numeric derivative may differ, relative
-	// to the input's largest derivative of either kind; 0 means 1e-6. Where that is less
-	// than central differences can tell apart, they may differ by as much as these are
-	// uncertain, but by no more than Tolerance.
+	// Tolerance is the largest allowed difference between the analytic and the numeric
+	// derivative, relative to the input's largest derivative of either kind; 0 means
+	// 1e-6. Where central differences are less exact than that, the allowance is their
+	// uncertainty, limited to Tolerance.
 	Tolerance float64
 	// Elements is the largest number of elements to perturb per input, chosen at
 	// random; 0 means all.
@@ -51,10 +51,10 @@ type InputReport struct {
 	Name     string  `json:"name"`
 	Type     string  `json:"type"`
 	Checked  int     `json:"checked"`  // elements compared
-	Rerouted int     `json:"rerouted"` // elements left out: the step changed a discrete choice
+	Rerouted int     `json:"rerouted"` // elements skipped because the step changed a discrete choice
 	Via      string  `json:"via,omitempty"`
 	Worst    Element `json:"worst"`
-	Bound    float64 `json:"bound"` // the largest error that passes at the worst element
+	Bound    float64 `json:"bound"` // the error allowed at the worst element
 	OK       bool    `json:"ok"`
 }
 
@@ -66,7 +66,7 @@ type Element struct {
 	Error    float64 `json:"error"`
 }
 
-// MarshalJSON writes numbers that JSON does not have as strings: "NaN", "+Inf".
+// MarshalJSON writes the numbers missing in JSON as strings: "NaN", "+Inf".
 func (e Element) MarshalJSON() ([]byte, error) {
 	number := func(x float64) any {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
@@ -109,12 +109,11 @@ func (r *Report) String() string {
 }
 
 // Check compares the derivative of p at the arrays in with central differences, for
-// random cotangents of p's results. If a step changes an integer or boolean value
-// of the program that depends on the input (a top-k choice, a comparison), the
-// function has a jump or a kink there: the element is counted as rerouted and not
-// compared. Choices among rows in expert order cannot be watched: an element whose
-// step changes such a choice is compared and may seem wrong. Check is meant for
-// programs in f64.
+// random cotangents of p's results. If a step changes an integer or boolean value of the
+// program that depends on the input (a top-k choice, a comparison), the function has a
+// jump or a kink there: the element is counted as rerouted and not compared. Choices
+// among rows in expert order cannot be observed: if a step changes such a choice, the
+// element is compared and may seem wrong. Check is meant for programs in f64.
 func Check(ctx context.Context, p *graph.Program, in map[string]array.Array, run Runner, opts CheckOptions) (*Report, error) {
 	names, err := resolve(p, opts.Wrt)
 	if err != nil {
@@ -140,7 +139,7 @@ type checker struct {
 	in       map[string]array.Array
 	opts     CheckOptions
 	eval     Eval
-	choices  []*graph.Value // discrete values, behind p's results
+	choices  []*graph.Value // discrete values, appended to p's results
 	base     []array.Array  // their values at in
 	ct       [][]float64    // per result, nil for discrete ones
 	analytic []array.Array  // per wrt
@@ -248,8 +247,8 @@ func discrete(p *graph.Program, wrt []string) []*graph.Value {
 	return out
 }
 
-// input compares the derivative with respect to one input. The worst element is the one
-// with the largest error for what is allowed.
+// input compares the derivative with respect to one input. The worst element has the
+// largest error relative to its bound.
 func (c *checker) input(ctx context.Context, name string, analytic array.Array) (InputReport, error) {
 	x := c.in[name]
 	an := analytic.Float64s()
@@ -320,9 +319,9 @@ func (c *checker) input(ctx context.Context, name string, analytic array.Array) 
 	return rep, nil
 }
 
-// uncertainty returns how far num, the central difference at element i, may be from the
-// derivative. The difference over twice the step is wrong by four times as much where the
-// function is smooth; and every evaluation rounds.
+// uncertainty returns the possible error of num, the central difference at element i. If
+// the function is smooth, doubling the step quadruples the error of the difference;
+// rounding in the evaluations is added.
 func (c *checker) uncertainty(ctx context.Context, name string, x array.Array, i int, num float64) (u float64, via string, err error) {
 	twice, via, err := c.difference(ctx, name, x, i, 2)
 	if err != nil || via != "" {
@@ -341,7 +340,7 @@ func (c *checker) uncertainty(ctx context.Context, name string, x array.Array, i
 			size += math.Abs(ct[j] * y)
 		}
 	}
-	const rounding = 16 * 0x1p-52 // of a value, by the operations that make it
+	const rounding = 16 * 0x1p-52 // relative error of a value, from the operations that compute it
 	return 2*math.Abs(twice-num) + rounding*size/c.opts.Step, "", nil
 }
 

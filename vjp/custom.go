@@ -15,19 +15,18 @@ type Forward func(t *graph.Tracer, x []*graph.Value) []*graph.Value
 // argument; nil means zero, and an argument that is not a float has nil.
 type Reverse func(t *graph.Tracer, x, y, ct []*graph.Value) []*graph.Value
 
-// Custom applies fn to args and attaches bwd as its derivative in place of the
-// one that follows from fn's equations. It returns fn's results.
+// Custom applies fn to args and attaches bwd as its derivative, instead of the derivative
+// of fn's equations. It returns fn's results.
 //
-// Both functions are traced here, into programs called name and name_vjp. The
-// equation custom_vjp refers to these programs; the text form prints them in
-// front of the program. Both functions may use only the values that they are
-// given: a value of the surrounding trace must be passed as an argument. bwd is
-// differentiated like any other program when a second derivative is taken, and
-// may apply Custom itself. There must be at least one argument.
+// Both functions are traced here, into programs called name and name_vjp. The equation
+// custom_vjp refers to these programs; the text form prints them before the program. Both
+// functions may use only the values passed to them: a value of the surrounding trace must
+// be passed as an argument. bwd is differentiated like any other program when a second
+// derivative is taken, and may apply Custom itself. There must be at least one argument.
 //
-// Mistakes stop the trace at the user's line: a wrong number of cotangents, a
-// cotangent whose type is not that of its argument, a name that is no identifier,
-// and any mistake inside fn or bwd.
+// Mistakes stop the trace at the user's line: a wrong number of cotangents, a cotangent
+// with a type other than its argument's, a name that is no identifier, and any mistake
+// inside fn or bwd.
 func Custom(name string, fn Forward, bwd Reverse, args ...*graph.Value) []*graph.Value {
 	graph.Helper()
 	types := argTypes("custom", name, args)
@@ -50,8 +49,8 @@ func Custom(name string, fn Forward, bwd Reverse, args ...*graph.Value) []*graph
 	return graph.Apply(graph.CustomOp{Fn: forward, VJP: reverse}, args...)
 }
 
-// reverseOf traces bwd as graph.CustomOp needs it: it takes the cotangents of the
-// float results and returns one cotangent per float argument.
+// reverseOf traces bwd in the form of graph.CustomOp: cotangents of the float results in,
+// one cotangent per float argument out.
 func reverseOf(t *graph.Tracer, bwd Reverse, in, out []graph.Type) []*graph.Value {
 	graph.Helper()
 	x, y := declare(t, "x", in), declare(t, "y", out)

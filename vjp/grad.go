@@ -8,12 +8,12 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Gradients adds to the trace the derivative of loss, a scalar of float type,
-// with respect to each of wrt. It returns the gradients, each of the type of
-// its value. The gradient of a value that loss does not depend on is zeros.
+// Gradients adds to the trace the derivative of loss, a scalar of float type, with
+// respect to each of wrt. It returns the gradients, each of the type of its value. The
+// gradient of a value that loss does not depend on is zeros.
 //
-// A gradient is placed on the mesh as its value is, and the gradient of a value that has
-// the name x is named grad(x). Mistakes stop the trace at the user's line.
+// A gradient has the placement of its value, and the gradient of a value named x is named
+// grad(x). Mistakes stop the trace at the user's line.
 func Gradients(loss *graph.Value, wrt ...*graph.Value) []*graph.Value {
 	graph.Helper()
 	if loss == nil {
@@ -27,9 +27,9 @@ func Gradients(loss *graph.Value, wrt ...*graph.Value) []*graph.Value {
 	return Backward([]*graph.Value{loss}, []*graph.Value{seed}, wrt)
 }
 
-// Backward adds to the trace the cotangents of wrt, given the cotangents ct of
-// the values out. ct has one entry per value of out, of the same type; nil
-// means zero. Each cotangent is placed as its value is.
+// Backward adds to the trace the cotangents of wrt, given the cotangents ct of the values
+// out. ct has one entry per value of out, of the same type; nil means zero. Each
+// cotangent has the placement of its value.
 func Backward(out, ct, wrt []*graph.Value) []*graph.Value {
 	graph.Helper()
 	t := tracer(out, wrt)
@@ -60,7 +60,7 @@ func Backward(out, ct, wrt []*graph.Value) []*graph.Value {
 	return grads
 }
 
-// inside returns the values as those of the trace t, which may be the body of a loop.
+// inside returns the values in the trace t, which may be the body of a loop.
 func inside(t *graph.Tracer, vs []*graph.Value) []*graph.Value {
 	in := make([]*graph.Value, len(vs))
 	for i, v := range vs {
@@ -73,7 +73,7 @@ func inside(t *graph.Tracer, vs []*graph.Value) []*graph.Value {
 // depends on is nil.
 func cotangents(t *graph.Tracer, out, ct, wrt []*graph.Value) []*graph.Value {
 	b := &backward{t: t, ct: map[*graph.Value][]*graph.Value{}, needed: map[*graph.Value]bool{}}
-	eqns := t.Eqns() // equations that are added below are not in this slice
+	eqns := t.Eqns() // without the equations added below
 	b.need(eqns, wrt)
 	for i, v := range out {
 		if ct[i] != nil && b.needed[v] {
@@ -127,7 +127,7 @@ func (b *backward) need(eqns []*graph.Eqn, wrt []*graph.Value) {
 // step sends the cotangents of e's results to its arguments.
 func (b *backward) step(e *graph.Eqn) {
 	if !slices.ContainsFunc(e.In, func(v *graph.Value) bool { return b.needed[v] }) {
-		return // e makes a value of wrt itself, or a value that depends on none
+		return // e has no cotangent to pass on
 	}
 	ct := make([]*graph.Value, len(e.Out))
 	live := false
@@ -159,8 +159,8 @@ func (b *backward) step(e *graph.Eqn) {
 	})
 }
 
-// sum returns the cotangent of v: nil, a single cotangent, or the sum of
-// several. The sum is remembered, so that a second call returns the same value.
+// sum returns the cotangent of v: nil, a single cotangent, or the sum of several. The sum
+// is cached, so a second call returns the same value.
 func (b *backward) sum(v *graph.Value) *graph.Value {
 	switch cts := b.ct[v]; len(cts) {
 	case 0:
@@ -207,7 +207,7 @@ func Pullback(p *graph.Program, wrt ...string) (*graph.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	taken := map[string]bool{} // what inputs have before the first _
+	taken := map[string]bool{} // the prefixes of input names before the first _
 	for _, v := range p.In {
 		if before, _, ok := strings.Cut(v.Name, "_"); ok {
 			taken[before] = true
@@ -232,10 +232,9 @@ func Pullback(p *graph.Program, wrt ...string) (*graph.Program, error) {
 	})
 }
 
-// posOf returns the line of the last equation that makes one of vs. A program
-// is differentiated far from the code that built it, so equations of the
-// derivative that no equation of the program asks for (seeds, placements) are
-// reported at that line.
+// posOf returns the line of the last equation that makes one of vs. A program is
+// differentiated far from the code that built it, so equations of the derivative without
+// an equation of the program to blame (seeds, placements) are reported at that line.
 func posOf(vs []*graph.Value) graph.Pos {
 	for i := len(vs) - 1; i >= 0; i-- {
 		if vs[i].Def != nil {

@@ -7,9 +7,8 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Keep says whether the gradient keeps the results of an equation inside Remat. Their
-// memory is then taken from the forward to the backward pass, and they are not computed
-// again.
+// Keep says whether the gradient keeps the results of an equation inside Remat. Kept
+// results stay in memory from the forward to the backward pass and are not recomputed.
 type Keep func(e *graph.Eqn) bool
 
 // KeepNamed keeps the values that have one of these names (see graph.Value.Named).
@@ -19,40 +18,41 @@ func KeepNamed(names ...string) Keep {
 	}
 }
 
-// KeepAny keeps what one of several policies keeps.
+// KeepAny keeps the results that at least one of the policies keeps.
 func KeepAny(policies ...Keep) Keep {
 	return func(e *graph.Eqn) bool {
 		return slices.ContainsFunc(policies, func(k Keep) bool { return k(e) })
 	}
 }
 
-// Retained is implemented by primitives some of whose results take little memory, and an exchange
-// between ranks to compute. The gradient keeps those of these results that fn uses, whatever the
-// policy.
+// Retained is implemented by primitives with results that are small but need an exchange
+// between ranks to recompute. The gradient keeps such results if fn uses them, whatever
+// the policy.
 type Retained interface {
 	graph.Primitive
-	// Retain returns the numbers of the results.
+	// Retain returns the indices of these results.
 	Retain() []int
 }
 
-// Remat applies fn to args and returns fn's results. The gradient keeps args alone, and what is
-// Retained, such as the loads of experts. It computes the other values of fn that it needs a
-// second time, after the cotangents of the results are there. No pass merges the second
-// computation with the first. Results and gradients have the same bits as without Remat, except
-// that a cotangent which fn adds to an argument several times is added up before other cotangents
-// of the argument are.
+// Remat applies fn to args and returns fn's results. The gradient keeps args, and results
+// that are Retained, such as the loads of experts. It recomputes the other values of fn
+// that it needs once the cotangents of the results are available. No pass merges the
+// recomputation with the first computation. Results and gradients have the same bits as
+// without Remat, except that several cotangents of an argument inside fn are summed
+// before adding the argument's other cotangents.
 //
-// fn is traced here into a program of this name. Other values of the surrounding trace that
-// fn uses become arguments, too. Remat may be used inside fn and inside the body of a loop,
-// and gradients may be taken of gradients. Mistakes stop the trace at the user's line.
+// fn is traced here into a program of this name. Other values of the surrounding trace
+// that fn uses become arguments, too. Remat may be used inside fn and inside the body of
+// a loop, and gradients may be taken of gradients. Mistakes stop the trace at the user's
+// line.
 func Remat(name string, fn Forward, args ...*graph.Value) []*graph.Value {
 	graph.Helper()
 	return RematKeep(name, nil, fn, args...)
 }
 
-// RematKeep is Remat with a policy: the gradient keeps the results of the equations of
-// fn for which keep is true, too. What these equations read and is no float, such as a
-// routing, is kept with them. A policy of nil keeps nothing.
+// RematKeep is Remat with a policy: the gradient also keeps the results of the equations
+// of fn for which keep is true. Non-float arguments of these equations, such as a
+// routing, are kept with them. A nil policy keeps nothing more.
 func RematKeep(name string, keep Keep, fn Forward, args ...*graph.Value) []*graph.Value {
 	graph.Helper()
 	types := argTypes("remat", name, args)
@@ -110,8 +110,8 @@ func kept(eqns []*graph.Eqn, keep Keep) []*graph.Value {
 }
 
 // recompute is the derivative rule of graph.RematOp. It adds the equations of Fn again,
-// behind barriers that wait for the cotangents. Equations whose results are kept are
-// differentiated with these and not added.
+// after barriers that wait for the cotangents. Equations with kept results are
+// differentiated using these and are not added.
 func recompute(t *graph.Tracer, r graph.RematOp, e *graph.Eqn, ct []*graph.Value) []*graph.Value {
 	after := slices.DeleteFunc(slices.Clone(ct), func(v *graph.Value) bool { return v == nil })
 	late := func(v *graph.Value) *graph.Value {
@@ -170,7 +170,7 @@ func recompute(t *graph.Tracer, r graph.RematOp, e *graph.Eqn, ct []*graph.Value
 	return out
 }
 
-// argTypes returns the types of the arguments of a function that is traced by itself.
+// argTypes returns the types of the arguments of a function that is traced separately.
 func argTypes(what, name string, args []*graph.Value) []graph.Type {
 	graph.Helper()
 	if len(args) == 0 {

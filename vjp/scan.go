@@ -7,21 +7,21 @@ import (
 )
 
 // scan adds the derivative of the loop e to the trace: a loop over the same iterations in
-// the other order. It carries the cotangents of the carried values, and the sums of the
-// cotangents of the constants. Its body is the body of e, computed again, and the
-// derivative of that. It returns one cotangent per argument of e, nil for an argument that
-// no result with a cotangent depends on, or nil for all of them. A loop of no iteration
+// reverse order. It carries the cotangents of the carried values, and the sums of the
+// cotangents of the constants. Its body is the recomputed body of e followed by its
+// derivative. It returns one cotangent per argument of e, nil for an argument that no
+// result with a cotangent depends on, or nil for all of them. A loop without iterations
 // returns the cotangents of the carried values.
 //
-// A carried value takes part only if it depends on a value whose cotangent is needed, and a
-// result with a cotangent depends on it, be it an iteration later: a cotangent of zeros is
-// NaN once it meets an infinite derivative.
+// A carried value takes part only if it depends on a value that needs a cotangent, and a
+// result with a cotangent depends on it, perhaps an iteration later: a cotangent of zeros
+// becomes NaN when multiplied by an infinite derivative.
 //
-// What the new body reads of an iteration of e becomes a further result of e. Without
-// Keep these are the values that are carried into the iteration. With Keep these are all
-// values that the derivative uses, and the body of e is not computed again.
+// Values of an iteration of e that the new body reads become further results of e.
+// Without Keep these are the values carried into the iteration. With Keep these are all
+// values that the derivative uses, and the body of e is not recomputed.
 func scan(t *graph.Tracer, e *graph.Eqn, ct []*graph.Value, needed map[*graph.Value]bool) ([]*graph.Value, error) {
-	if s := e.Prim.(graph.ScanOp); s.Length == 0 { // the carried values are returned as they are
+	if s := e.Prim.(graph.ScanOp); s.Length == 0 { // the carried values are returned unchanged
 		grads := make([]*graph.Value, len(e.In))
 		copy(grads[s.Consts:], ct[:s.Carry])
 		return grads, nil
@@ -59,7 +59,7 @@ func scan(t *graph.Tracer, e *graph.Eqn, ct []*graph.Value, needed map[*graph.Va
 	return l.apply(rest, restConsts, saved), nil
 }
 
-// loop is the derivative of a loop while it is being made.
+// loop is the derivative of a loop under construction.
 type loop struct {
 	t              *graph.Tracer
 	e              *graph.Eqn
@@ -67,25 +67,26 @@ type loop struct {
 	consts         []*graph.Value   // arguments of e
 	each           [][]*graph.Value // arguments of e
 	depend         []int            // the carried values that depend on a needed value
-	carried        []int            // those of them that have cotangents
+	carried        []int            // those among depend that have cotangents
 	ctCarry        []*graph.Value   // the cotangents of the last carried values, nil for zero
-	summed, sliced []int            // of which constants, and of which inputs of an iteration, the cotangents are needed
-	known          []int            // of which results of an iteration there are cotangents
+	summed, sliced []int            // indices of the constants, and of the inputs of an iteration, that need cotangents
+	known          []int            // indices of the results of an iteration that have cotangents
 	ct             [][]*graph.Value // these cotangents
-	saved          []graph.Input    // what the new body reads of an iteration of e
+	saved          []graph.Input    // the values of an iteration of e that the new body reads
 
-	// Of the body of e that is computed again, in the trace of the new body: its arguments
-	// and results, and the equations that it took.
+	// The recomputed body of e in the trace of the new body: its arguments, its results,
+	// and its equations.
 	args, out []*graph.Value
 	computed  []*graph.Eqn
-	// The arguments to which the derivative of one iteration sends cotangents: of the values
-	// that depend, of summed and of sliced.
+	// The arguments that receive cotangents in one iteration: the values in depend,
+	// summed and sliced.
 	reached, reachedConsts, reachedEach []int
 }
 
 func newLoop(t *graph.Tracer, e *graph.Eqn, ct []*graph.Value, needed map[*graph.Value]bool) *loop {
-	// Remat gives its rules copies of the equations that it adds, or of those that it does
-	// not add because their results are kept. Only what is in the trace can be extended.
+	// Remat gives its rules copies of the equations that it adds, or of equations that it
+	// does not add because their results are kept. Only equations in the trace can be
+	// extended.
 	if d := e.Out[0].Def; d != nil && slices.Equal(d.In, e.In) {
 		if _, ok := d.Prim.(graph.ScanOp); ok {
 			e, ct = d, append(slices.Clone(ct), make([]*graph.Value, len(d.Out)-len(ct))...)
@@ -161,8 +162,9 @@ func (l *loop) depending(needed map[*graph.Value]bool) []int {
 	return list
 }
 
-// body traces the new body, anew until it carries exactly the cotangents that reach
-// something: a carried value that gets one in an iteration has one in the iteration before.
+// body traces the new body repeatedly, until it carries exactly the cotangents that are
+// needed: a carried value with a cotangent in one iteration has one in the iteration
+// before.
 func (l *loop) body() (*graph.Program, []*graph.Value) {
 	for {
 		body, consts := l.t.Body(l.s.Body.Name+"_vjp", l.inputs(), l.again)
@@ -183,8 +185,9 @@ func (l *loop) body() (*graph.Program, []*graph.Value) {
 	}
 }
 
-// inputs are the inputs of the new body behind its constants: what it carries, the inputs
-// of an iteration of e, what is saved of the iteration, and cotangents of its results.
+// inputs returns the inputs of the new body after its constants: its carried values, the
+// inputs of an iteration of e, the values saved from the iteration, and the cotangents of
+// its results.
 func (l *loop) inputs() []graph.Input {
 	var in []graph.Input
 	for _, i := range l.carried {
@@ -203,7 +206,7 @@ func (l *loop) inputs() []graph.Input {
 	return in
 }
 
-// again builds the new body: the body of e, computed again, and its derivative.
+// again builds the new body: the recomputed body of e and its derivative.
 func (l *loop) again(b *graph.Tracer, in []*graph.Value) []*graph.Value {
 	carry, each, saved, ctEach := l.split(in)
 	l.args = nil
@@ -279,8 +282,8 @@ func (l *loop) split(in []*graph.Value) (carry, each, saved, ct []*graph.Value) 
 	return cut(len(l.carried) + len(l.summed)), cut(len(l.each)), cut(len(l.saved)), in
 }
 
-// used returns what the derivative reads of the values that the body of e computes, and
-// of those that are carried into it, in the order in which the derivative reads them.
+// used returns the values that the derivative reads among the values computed by the body
+// of e and the values carried into it, in the order of reading.
 func (l *loop) used(body *graph.Program) []*graph.Value {
 	forward := map[*graph.Value]bool{}
 	for _, v := range l.args[l.s.Consts:][:l.s.Carry] {
@@ -308,9 +311,9 @@ func (l *loop) used(body *graph.Program) []*graph.Value {
 	return used
 }
 
-// forward returns the body of e as it was computed again, with the values used as further
-// results. Loops inside it may have been given further results by the derivative, so it
-// may differ from the body of e in these.
+// forward returns the recomputed body of e, with the values used as further results. The
+// derivative may have given loops inside it further results, so they may differ from the
+// loops in e's body.
 func (l *loop) forward(used []*graph.Value) (*graph.Program, error) {
 	return graph.Trace(l.s.Body.Name, func(t *graph.Tracer) []*graph.Value {
 		env := map[*graph.Value]*graph.Value{}
@@ -322,7 +325,8 @@ func (l *loop) forward(used []*graph.Value) (*graph.Program, error) {
 	})
 }
 
-// rest builds the new body without what the body of e computes, which it reads instead.
+// rest builds the new body without the equations of e's body; it reads their saved
+// results.
 func (l *loop) rest(b *graph.Tracer, body *graph.Program, consts, used, in []*graph.Value) []*graph.Value {
 	env := map[*graph.Value]*graph.Value{}
 	for i, v := range consts {
@@ -349,13 +353,14 @@ func (l *loop) rest(b *graph.Tracer, body *graph.Program, consts, used, in []*gr
 	return values(env, body.Out)
 }
 
-// save makes forward, which has further results behind those of e's body, the body of e.
-// It returns these results, stacked. A result that e has already is not added again.
+// save makes forward, which has further results after the results of e's body, the body
+// of e. It returns these results, stacked. A result that e already has is not added
+// again.
 func (l *loop) save(forward *graph.Program) ([]*graph.Value, error) {
 	s, has := l.s, len(l.s.Body.Out)
 	body := *forward
 	body.Out = slices.Clone(forward.Out[:has])
-	at := make([]int, len(forward.Out)-has) // of each further result: its number among those of an iteration
+	at := make([]int, len(forward.Out)-has) // for each further result: its index among the results of an iteration
 	for k, v := range forward.Out[has:] {
 		at[k] = -1
 		for j, w := range body.Out[s.Carry:] {
@@ -435,8 +440,8 @@ func (l *loop) apply(body *graph.Program, consts, saved []*graph.Value) []*graph
 	return grads
 }
 
-// replay adds equations to the trace. env holds what stands for their arguments, and
-// then also what stands for their results.
+// replay adds equations to the trace. env maps their arguments to values of the trace,
+// and receives their results.
 func replay(t *graph.Tracer, eqns []*graph.Eqn, env map[*graph.Value]*graph.Value) {
 	for _, e := range eqns {
 		in := values(env, e.In)
