@@ -13,17 +13,17 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// fact is something that has to be the same on all ranks of a session.
+// fact is a property that must be the same on all ranks of a session.
 type fact struct {
 	text string // what the ranks compare
-	room int    // bytes of the text that they compare
-	// differs formats the error, from this text of a rank and that of rank 0.
+	room int    // number of bytes of text to compare
+	// differs formats the error from the texts of this rank and rank 0.
 	differs string
 }
 
-// facts returns what the ranks compare before the first step. The plan's hash is the last
-// of them, because the plan of another mesh is another plan. A mesh whose text is longer
-// than its room is still compared as a whole, because the hash covers it.
+// facts returns the facts compared before the first step. The plan's hash is the last,
+// because another mesh gives another plan. A text longer than its room is still compared
+// as a whole, because the hash covers it.
 func (r *rank) facts() []fact {
 	return []fact{
 		{r.plan.Mesh.String(), 240, `runtime: rank %d runs on the mesh "%s" and rank 0 on "%s"; start all ranks with the same mesh`},
@@ -34,8 +34,8 @@ func (r *rank) facts() []fact {
 	}
 }
 
-// kernels names the kernels of this process by the bits that they give the results of a
-// plan: all kinds of assembly give the same, except in products of bf16.
+// kernels returns the name under which ranks compare their kernels. Kernels that give the
+// same bits have the same name: all kinds of assembly do, except in products of bf16.
 func kernels(p *lowering.Plan) string {
 	kind, _ := kernel.Selected() // gomoe.Open has refused kernels that the processor lacks
 	if kind == kernel.Portable {

@@ -12,9 +12,9 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Array is a global array whose parts lie on ranks, as its placement says. The parts
-// stay there between steps; Get copies the array to the caller. An Array whose memory
-// was donated to a step is spent: it can no longer be used.
+// Array is a global array stored in parts on its ranks, according to its placement. The
+// parts stay there between steps; Get copies the array to the caller. An Array is spent
+// once its memory has been donated to a step: it can no longer be used.
 type Array struct {
 	Type  graph.Type
 	Spec  sharding.Spec
@@ -25,23 +25,22 @@ type Array struct {
 	of    string // the plan of the session that made the array; "" if none did
 	// shown is set once Parts has given the caller memory that the caller may write to.
 	shown atomic.Bool
-	// loan is not nil if parts lie in memory that was lent, of borrowed bytes.
+	// loan is not nil if borrowed bytes of the parts lie in lent memory.
 	loan     *loan
 	borrowed int64
 	tie      *tie   // nil if no session claims the memory
-	spent    string // what became of the memory, and the remedy; "" while usable
+	spent    string // the fate of the memory, and the remedy; "" while usable
 }
 
-// contents identifies the elements of an array: equal contents are equal elements. Every
-// Put and every result of a step has contents of its own, whatever memory it lies in.
-// The zero contents are unknown and equal to no others.
+// contents identifies the elements of an array: equal contents mean equal elements. Every
+// Put and every result of a step has contents of its own, independent of its memory. The
+// zero contents are unknown and equal to no others.
 type contents struct {
 	of *identity // the Put or the session that made the elements
-	n  uint64    // a session numbers its results
+	n  uint64    // number of the result within its session
 }
 
-// identity is a unique address: it is not reused while somebody refers to it, as memory
-// is.
+// identity is a unique address. Unlike memory, it is not reused while referenced.
 type identity struct{ _ byte }
 
 // next returns the contents that follow c, of the same owner. If c is zero, the owner is
@@ -54,8 +53,7 @@ func (c contents) next() contents {
 	return c
 }
 
-// contents returns what identifies the elements. It is zero if the caller may have
-// changed them.
+// contents identifies the elements. It is zero if the caller may have changed them.
 func (d *Array) contents() contents {
 	if d.shown.Load() {
 		return contents{}
@@ -63,9 +61,9 @@ func (d *Array) contents() contents {
 	return d.as
 }
 
-// Get returns a copy of the global array. If several ranks hold the same part, the
-// lowest rank's is taken. Get returns an error if no rank of this process holds some
-// part (see Session.Get), and if the array is a pending sum, which only a program adds up.
+// Get returns a copy of the global array. Of several ranks with the same part it reads
+// the lowest. Get returns an error if no rank of this process holds some part (see
+// Session.Get), and if the array is a pending sum, which only a program can sum.
 func (d *Array) Get() (array.Array, error) {
 	if d == nil {
 		return array.Array{}, errors.New("runtime: get: no array, want one that a step of a session has returned")

@@ -10,25 +10,24 @@ import (
 	"github.com/gomoe/gomoe/exec"
 )
 
-// lane runs a rank's collectives in the order of the plan, on a goroutine of their
-// own, while the rank runs its kernels. The rank starts collectives and waits for
-// them; the lane counts both. After the first error it starts no other collective
-// of the step.
+// lane runs a rank's collectives in the order of the plan, on their own goroutine, while
+// the rank runs its kernels. The rank starts collectives and waits for them; the lane
+// counts both. After the first error it starts no other collective of the step.
 type lane struct {
 	rank *rank
 	args exec.Args // reused by every collective
-	// due has an entry for every instruction and one for the end of the step: how
-	// many collectives must be complete before it.
+	// due has an entry for every instruction and one for the end of the step: the number
+	// of collectives that must complete before it.
 	due  []int
-	work chan int    // instructions to start; has room for all of a step
-	done chan result // has room for all of a step
+	work chan int    // instructions to start, buffered for a whole step
+	done chan result // buffered for a whole step
 	// Of the current step:
 	started, joined int
 	begun           bool
 	worker          *worker[laneStep]
 }
 
-// laneStep is what the lane's goroutine runs.
+// laneStep is one step of the lane's goroutine.
 type laneStep struct {
 	ctx  context.Context
 	opts Options
@@ -37,14 +36,14 @@ type laneStep struct {
 // end stands in for an instruction's index and ends the step.
 const end = -1
 
-// result is how the collective at an instruction ended.
+// result is the outcome of the collective at an instruction.
 type result struct {
 	index int
 	err   error
 }
 
-// newLane returns the lane of r. It is nil if the plan waits for every collective
-// at the instruction itself.
+// newLane returns the lane of r, or nil if the plan waits for every collective at its own
+// instruction.
 func newLane(r *rank) *lane {
 	n := len(r.plan.Instrs)
 	l := &lane{rank: r, args: r.args, due: make([]int, n+1)}
@@ -71,12 +70,12 @@ func newLane(r *rank) *lane {
 	return l
 }
 
-// overlapped runs the plan with collectives beside kernels.
+// overlapped runs the plan with collectives concurrent with kernels.
 //
-// After an error that all ranks reach at the same instruction, overlapped waits for
-// the collectives that were already started, since the other ranks wait for them
-// too. After any other error it leaves them to settle, which the session calls once
-// the whole job knows of the error.
+// After an error that all ranks reach at the same instruction, overlapped waits for the
+// collectives that were already started, because the other ranks wait for them too. After
+// any other error it leaves them to settle, which the session calls once the whole job
+// knows of the error.
 func (r *rank) overlapped(ctx context.Context, opts Options) error {
 	l := r.lane
 	l.begin(ctx, opts)
@@ -168,8 +167,8 @@ func (l *lane) exchange(ctx context.Context, i int) (err error) {
 	return in.Exchange(ctx, l.rank.groups[i], c, a)
 }
 
-// await waits until the collectives that instruction i needs are complete. It
-// returns the error of the first completed collective that failed.
+// await waits for the collectives on which instruction i depends. It returns the error of
+// the first completed collective that failed.
 func (l *lane) await(i int, opts Options) error {
 	if l.joined < l.due[i] && len(l.done) < l.due[i]-l.joined {
 		defer opts.Trace.addWait(l.rank.comm.Rank(), time.Now())
@@ -190,8 +189,8 @@ func (l *lane) join(n int) error {
 	return nil
 }
 
-// next waits for the next collective to complete. While the rank waits, others use
-// its processor.
+// next waits for the next collective to complete. Meanwhile others may use the rank's
+// processor.
 func (l *lane) next() result {
 	if len(l.done) == 0 {
 		l.rank.args.Crew.Leave()
@@ -200,9 +199,9 @@ func (l *lane) next() result {
 	return <-l.done
 }
 
-// settle ends the step: it returns when the last collective of the step has ended.
-// A collective can still be running only after a failure that the whole job knows
-// of, and then the step's context has ended, which stops the collective.
+// settle ends the step, returning once its last collective has ended. A collective can
+// still be running only after a failure known to the whole job. The step's context has
+// then ended, which stops the collective.
 func (l *lane) settle() {
 	if l == nil || !l.begun {
 		return

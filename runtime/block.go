@@ -8,15 +8,15 @@ import (
 	"github.com/gomoe/gomoe/array"
 )
 
-// piece is an array of one rank together with the block that owns its memory. A nil
-// block means memory of the Go heap, which lives as long as somebody refers to it.
+// piece is an array of one rank together with the block that owns its memory. A nil block
+// means memory of the Go heap, which the collector owns.
 type piece struct {
 	array.Array
 	from *block
 }
 
-// block is memory that host and device see. It is given back by free, or when nobody
-// refers to the block any more. Whoever reads its bytes must hold the block meanwhile.
+// block is memory visible to host and device. It is released by free, or when the block
+// becomes unreachable. Readers of its bytes must hold the block meanwhile.
 type block struct {
 	mem     []byte
 	heap    *heap
@@ -25,7 +25,7 @@ type block struct {
 	kept    atomic.Bool // the device may use the memory for ever
 }
 
-// free gives the memory back. It may be called twice.
+// free releases the memory. It may be called twice.
 func (b *block) free() {
 	if b != nil {
 		b.dropped.Stop()
@@ -41,7 +41,7 @@ func (b *block) leak() {
 	}
 }
 
-// heap allocates a session's memory that host and device see. Several goroutines may
+// heap allocates a session's memory visible to host and device. Several goroutines may
 // use it at once.
 type heap struct {
 	device Device
@@ -50,7 +50,7 @@ type heap struct {
 	least  int64 // live bytes after the last collection
 }
 
-// paceFrom is how many bytes are allocated before a garbage collection is forced.
+// paceFrom is the number of bytes allocated before a garbage collection is forced.
 const paceFrom = 256 << 20
 
 // block returns n bytes with undefined contents.
@@ -69,9 +69,9 @@ func (h *heap) block(n int) (*block, error) {
 	return b, nil
 }
 
-// pace runs a garbage collection when the live blocks have twice the bytes that were
-// left after the last one. Go's collector does not count these bytes: an unreachable
-// array of a gigabyte does not by itself make it run.
+// pace runs a garbage collection when the live blocks have doubled in bytes since the
+// last one. Go's collector does not count these bytes: an unreachable array of a gigabyte
+// does not by itself make it run.
 func (h *heap) pace(n int64) {
 	h.mu.Lock()
 	due := h.live+n > max(paceFrom, 2*h.least)
@@ -91,8 +91,8 @@ func (h *heap) count(n int64) {
 	h.least = min(h.least, h.live)
 }
 
-// knows reports whether the session's device sees the memory of p. That is always true
-// of a piece without bytes.
+// knows reports whether the memory of p is visible to the session's device. A piece
+// without bytes always is.
 func (h *heap) knows(p piece) bool {
 	return len(p.Bytes()) == 0 || p.from != nil && p.from.heap.device == h.device
 }

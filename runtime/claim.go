@@ -8,45 +8,45 @@ import (
 	"weak"
 )
 
-// A session takes back the memory of a large result that nobody refers to any more, and
-// uses it for the results of a later step. Fresh memory is dearer: the system zeroes it
-// page by page when it is first written, which took up to a third of a step whose results
-// are as large as its arguments.
+// A session reclaims the memory of large results that have become unreachable, and uses
+// it for the results of a later step. Fresh memory costs more: the system zeroes it page
+// by page when it is first written, which took up to a third of a step with results as
+// large as its arguments.
 
 const (
-	// claimFrom is the size in bytes from which on a rank's part of a result is taken back.
-	// Smaller ones cost little and are left to Go's collector.
+	// claimFrom is the smallest size in bytes at which a rank's part of a result is
+	// reclaimed. Smaller ones cost little and are left to Go's collector.
 	claimFrom = 64 << 10
-	// collectFrom is the size in bytes from which on a step collects garbage to find what
-	// nobody refers to. A collection of a heap without many pointers takes some 0.3 ms, and
-	// fresh memory some 0.25 to 0.7 ms per MiB.
+	// collectFrom is the smallest size in bytes of results for which a step collects
+	// garbage to find unreachable ones. A collection of a heap with few pointers takes
+	// some 0.3 ms, and fresh memory some 0.25 to 0.7 ms per MiB.
 	collectFrom = 2 << 20
-	// gatherTo is how many bytes of results are left to gather before a collection where a
-	// step's results are smaller: it then finds the memory of several steps at once.
+	// gatherTo is the number of bytes of results that accumulate before a collection if a
+	// step's results are smaller, so that one collection serves several steps.
 	gatherTo = 16 << 20
-	// scannedFor says for how many bytes of results one byte of pointers may be looked at:
-	// a collection goes through all memory with pointers in it, at about a quarter of the
-	// speed at which fresh memory is made.
+	// scannedFor is the number of bytes of results that justify scanning one byte of
+	// memory with pointers: a collection scans all such memory, at about a quarter of the
+	// speed of making fresh memory.
 	scannedFor = 4
-	// mostSkips is the largest number of steps for which no garbage is collected after
-	// collections that found nothing.
+	// mostSkips is the largest number of steps to skip after collections that found
+	// nothing.
 	mostSkips = 256
 )
 
-// tie is what the Arrays of one result refer to, copies of them included. No session
+// tie is referenced by all Arrays of one result, copies of them included. No session
 // refers to it.
 type tie struct{ claim *claim }
 
-// claim is a session's claim to the memory of a result, for when nobody refers to its tie
-// any more. It is void once the memory belongs to somebody else: it was recycled or
-// donated, or the caller has been given it.
+// claim is a session's claim to the memory of a result, due when its tie becomes
+// unreachable. It is void once the memory has another owner: it was recycled, donated, or
+// given to the caller.
 type claim struct {
 	of    weak.Pointer[tie]
 	mu    sync.Mutex
 	parts []piece // nil if the claim is void
 }
 
-// disclaim makes the session that made the array leave its memory alone.
+// disclaim voids the claim of the session that made the array.
 func (d *Array) disclaim() {
 	if d.tie == nil {
 		return
@@ -58,7 +58,7 @@ func (d *Array) disclaim() {
 	goruntime.KeepAlive(d)
 }
 
-// claim makes the session claim the memory of the result a if it is large.
+// claim records the session's claim to the memory of the result a, if large.
 func (s *Session) claim(a *Array) {
 	for _, p := range a.parts {
 		if p.Type.Bytes() >= claimFrom {
@@ -73,13 +73,13 @@ func (s *Session) claim(a *Array) {
 // claims are the claims of a session.
 type claims struct {
 	list []*claim
-	// After collections that found nothing, `skip` more steps do without one, and `next` is
-	// how many it will be after another such collection.
+	// After collections that found nothing, skip more steps do without one. next is the
+	// value of skip after another such collection.
 	skip, next int
 	sample     [1]metrics.Sample
 }
 
-// add adds a claim. Where the list would have to grow, it drops void ones first.
+// add adds a claim. If the list would have to grow, it first drops void ones.
 func (c *claims) add(k *claim) {
 	if len(c.list) == cap(c.list) {
 		c.list = slices.DeleteFunc(c.list, func(k *claim) bool { return k.memory() == nil })
@@ -94,8 +94,8 @@ func (k *claim) memory() []piece {
 	return k.parts
 }
 
-// reclaim takes back as much memory as the results of the next steps want beyond what the
-// ranks have to spare, and leaves to Go's collector what else nobody refers to. It collects
+// reclaim takes back as much unreachable memory as the results of the next steps need
+// beyond the ranks' spare memory. It leaves the rest to Go's collector. It collects
 // garbage if that is likely to pay.
 func (s *Session) reclaim() {
 	c := &s.claims
@@ -131,7 +131,7 @@ func (s *Session) reclaim() {
 	c.skip = c.next
 }
 
-// wants counts the large parts of results that a step makes, and returns their bytes.
+// wants counts the large parts of results in a step, and returns their bytes.
 func (s *Session) wants() (bytes int64) {
 	for _, r := range s.ranks {
 		if r.wanted == nil {
@@ -149,8 +149,8 @@ func (s *Session) wants() (bytes int64) {
 	return bytes
 }
 
-// lacks finds out what the results of that many steps want beyond what the ranks have to
-// spare, and reports whether that is anything.
+// lacks computes the memory that the results of the given number of steps need beyond the
+// ranks' spare memory, and reports whether there is any.
 func (s *Session) lacks(steps int) (some bool) {
 	for _, r := range s.ranks {
 		for size, n := range r.wanted {
@@ -161,8 +161,8 @@ func (s *Session) lacks(steps int) (some bool) {
 	return some
 }
 
-// sweep gives the memory that nobody refers to any more to ranks that lack it. It returns
-// how many bytes of what they still lack lie in results that, as far as is known, are used.
+// sweep gives unreachable memory to ranks that lack it. It returns how many of the bytes
+// that are still lacking lie in results that seem to be in use.
 func (s *Session) sweep() (hope int64) {
 	for _, r := range s.ranks {
 		clear(r.used)
@@ -199,7 +199,7 @@ func (s *Session) sweep() (hope int64) {
 	return hope
 }
 
-// scanned returns how many bytes with pointers a collection goes through.
+// scanned returns the number of bytes with pointers that a collection scans.
 func (c *claims) scanned() int64 {
 	c.sample[0].Name = "/gc/scan/heap:bytes"
 	metrics.Read(c.sample[:])

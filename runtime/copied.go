@@ -2,15 +2,15 @@ package runtime
 
 import "github.com/gomoe/gomoe/array"
 
-// copied is a copy of an input in memory that the device sees. It is needed while the
-// caller gives an array that lies elsewhere.
+// copied is a copy of an input in memory visible to the device. It is needed while the
+// caller gives an array in other memory.
 type copied struct {
 	piece
 	of contents
 }
 
-// bindInput makes p the contents of buffer b. If the device does not see p, the rank
-// makes a copy and keeps it as long as the caller gives the same array.
+// bindInput binds p to buffer b. If p is not visible to the device, the rank makes a
+// copy, which it keeps while the caller gives the same array.
 func (r *rank) bindInput(b int, p piece, now contents) error {
 	r.contents[b] = now
 	c := &r.copies[b]

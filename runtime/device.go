@@ -7,37 +7,38 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// Device runs the instructions of plans that were made for it, on memory that the host sees
-// too. Several sessions may use one Device at once, and its methods may be called at any time.
-// Devices are compared with ==, so an implementation is a pointer or another comparable type.
+// Device runs the instructions of plans compiled for it, on memory shared with the host.
+// Several sessions may use one Device at once, and its methods may be called at any time.
+// Devices are compared with ==, so an implementation is a pointer or another comparable
+// type.
 type Device interface {
 	lowering.Target
-	// Alloc returns n bytes that host and device see, aligned as the device needs, and the
-	// function that frees them. The contents are undefined. The bytes stay valid until free is
-	// called, also when queues have been closed. free may be called twice, but not while the
-	// device still has instructions that use the memory.
+	// Alloc returns n bytes visible to host and device, aligned as the device needs, and
+	// the function that frees them. The contents are undefined. The bytes stay valid
+	// until free is called, even after queues are closed. free may be called twice, but
+	// not while the device still has instructions that use the memory.
 	Alloc(n int) (mem []byte, free func(), err error)
-	// Adopt lets the device see memory that somebody else allocated, such as a network card's
-	// buffers or a mapped file, where it lies, until free is called. What nobody writes to may be
-	// adopted several times, and the device then only reads it. The error says why the device cannot see it; the host
-	// copies then.
+	// Adopt makes existing memory, such as a network card's buffers or a mapped file,
+	// visible to the device without copying, until free is called. Memory to which nobody
+	// writes may be adopted several times; the device then only reads it. The error gives
+	// the reason why the device cannot see the memory; the host then copies.
 	Adopt(mem []byte) (free func(), err error)
 	// Open returns the Queue that runs one rank's instructions of the plan. It compiles their
 	// kernels, which may take seconds; the end of ctx ends it early.
 	Open(ctx context.Context, p *lowering.Plan, rank int) (Queue, error)
 }
 
-// Queue runs one rank's instructions in the order in which they are encoded. Each instruction
-// sees what earlier instructions have written, and what the host wrote before the segment was
-// committed. The methods are called one at a time.
+// Queue runs one rank's instructions in the order in which they are encoded. Each
+// instruction sees the writes of earlier instructions, and the host's writes before the
+// segment was committed. The methods are called one at a time.
 //
-// The host neither changes the memory of an instruction nor reads its results before it has
-// waited for a ticket that covers the instruction.
+// The host neither changes the memory of an instruction nor reads its results before it
+// has waited for a ticket that covers the instruction.
 type Queue interface {
-	// Encode adds instruction i to the open segment. bufs are the plan's buffers; Alloc or
-	// Adopt of the device has made all of them known, except those without bytes. The slice
+	// Encode adds instruction i to the open segment. bufs are the plan's buffers; all of
+	// them come from the device's Alloc or Adopt, except buffers without bytes. The slice
 	// belongs to the caller again when Encode returns; the memory it refers to must stay.
-	// After an error the segment is as it was before.
+	// After an error the segment is unchanged.
 	Encode(i int, bufs []array.Array) error
 	// Commit ends the open segment and hands it to the device, which starts at once. Tickets
 	// count from 1. If the segment is empty, nothing is handed over and Commit returns the
@@ -48,10 +49,10 @@ type Queue interface {
 	// error of a failed kernel is a *QueueError. If ctx ends first, Wait returns its error.
 	// Wait says nothing about segments after the ticket.
 	Wait(ctx context.Context, ticket uint64) error
-	// Spans returns when the device worked on the segments that were waited for since the last
-	// call, for traces. Recording starts with the first call.
+	// Spans returns the times at which the device ran the segments waited for since the
+	// last call, for traces. Recording starts with the first call.
 	Spans() []Span
-	// Close does not wait: the session has waited for all tickets before, or the device has
-	// failed.
+	// Close does not wait: the session has already waited for all tickets, or the device
+	// has failed.
 	Close() error
 }

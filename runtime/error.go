@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Error is a failure of a rank while it ran a plan.
+// Error is a failure of a rank during a plan.
 type Error struct {
 	Plan  string
 	Rank  int
@@ -24,8 +24,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// agreed reports whether every rank returns err at the same instruction, so
-// that no rank waits for another.
+// agreed reports whether every rank returns err at the same instruction, so that no rank
+// is left waiting.
 func agreed(err error) bool {
 	var a *exec.AgreedError
 	return errors.As(err, &a)

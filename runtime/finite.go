@@ -13,7 +13,7 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// NotFiniteError is the error that names the kernel with the first NaN or infinity of a step.
+// NotFiniteError names the kernel that computed the first NaN or infinity of a step.
 type NotFiniteError struct {
 	Value float64
 	Index int // flat, in the result
@@ -24,8 +24,8 @@ func (e *NotFiniteError) Error() string {
 	return fmt.Sprintf("made %v at element %d of %s from finite arguments", e.Value, e.Index, e.Type)
 }
 
-// finite runs an instruction and returns a NotFiniteError if it made a NaN or an
-// infinity of finite arguments. It runs a fused instruction part by part on whole
+// finite runs an instruction and returns a NotFiniteError if it computes a NaN or an
+// infinity from finite arguments. It runs a fused instruction part by part on whole
 // arrays, so that the error names the part that a plan without fusion would name.
 func (r *rank) finite(ctx context.Context, in *lowering.Instr, g collective.Group) error {
 	if len(in.Chain) > 0 {
@@ -38,18 +38,19 @@ func (r *rank) finite(ctx context.Context, in *lowering.Instr, g collective.Grou
 type execute = func(context.Context, *lowering.Instr, collective.Group) error
 
 // finiteWhole returns run with a check of the instruction as a whole. Fused instructions
-// on a device are checked as a whole too, because nobody sees their parts.
+// on a device are checked as a whole too, because their parts are not visible.
 func (r *rank) finiteWhole(run execute) execute {
 	return func(ctx context.Context, in *lowering.Instr, g collective.Group) error {
 		return r.sound(ctx, in, g, run)
 	}
 }
 
-// sound runs an instruction with a check of its arguments and results. What an exchange
-// brings is made of the arguments of all its ranks, so these tell each other before the
-// exchange whether their arguments are finite.
+// sound runs an instruction, checking its arguments and results. The results of an
+// exchange depend on the arguments of all its ranks, so these first tell each other
+// whether their arguments are finite.
 func (r *rank) sound(ctx context.Context, in *lowering.Instr, g collective.Group, run execute) error {
-	// Without arguments it is a constant that the program asks for, such as the -Inf of a mask.
+	// Without arguments it is a constant requested by the program, such as the -Inf of a
+	// mask.
 	sound := len(in.In) > 0 // checked before the arguments are overwritten
 	for _, b := range in.In {
 		if k, _ := r.firstNonFinite(in, b); k >= 0 {
@@ -90,9 +91,9 @@ func allSound(ctx context.Context, g collective.Group, in *lowering.Instr, sound
 	return !slices.Contains(all, 1), nil
 }
 
-// clearPacked zeroes packed results, so that what nobody writes is not taken for numbers. One
-// in the memory of an argument is made in memory of its own; the function that is returned
-// puts it where it belongs.
+// clearPacked zeroes packed results, so that unwritten bytes are not taken for numbers. A
+// result that shares an argument's memory gets temporary memory; back copies it to its
+// place.
 func (r *rank) clearPacked(in *lowering.Instr) (back func()) {
 	type moved struct {
 		buf int
@@ -120,7 +121,7 @@ func (r *rank) clearPacked(in *lowering.Instr) (back func()) {
 }
 
 // finiteParts gives every part new memory, because a result may share memory with an
-// argument that a later part reads.
+// argument of a later part.
 func (r *rank) finiteParts(ctx context.Context, in *lowering.Instr) error {
 	kept := map[int]array.Array{}
 	made := map[int]array.Array{} // by root buffer
@@ -158,9 +159,9 @@ func (r *rank) finiteParts(ctx context.Context, in *lowering.Instr) error {
 	return nil
 }
 
-// firstNonFinite returns the place of the first NaN or infinity of what the instruction
-// reads or writes of buffer b, and its value; a negative place if there is none. In packed
-// rows the place counts bytes.
+// firstNonFinite returns the index and the value of the first NaN or infinity in the
+// elements of buffer b that the instruction reads or writes. The index is negative if
+// there is none. In packed rows it counts bytes.
 func (r *rank) firstNonFinite(in *lowering.Instr, b int) (int, float64) {
 	packed := r.plan.Bufs[b].Packed
 	if packed == nil {

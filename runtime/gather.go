@@ -12,14 +12,14 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Get returns a copy of the global array a, including the parts that other
-// processes hold. a is a result of the session or comes from Put. Every process
-// calls Get for the same arrays in the same order, between steps. Get blocks on
-// the other processes as a step does, and its failures are those of a step.
+// Get returns a copy of the global array a, including the parts that other processes
+// hold. a is a result of the session or comes from Put. Every process calls Get for the
+// same arrays in the same order, between steps. Get blocks on the other processes as a
+// step does, and its failures are those of a step.
 //
-// Each rank takes the parts from the ranks that differ from it only along the axes
-// that split the array. These are the nearest replicas, and all replicas have the
-// same bits. If no axis splits the array, it is already here, and nobody waits.
+// Each rank gets the parts from the ranks that differ from it only along the axes that
+// split the array. These hold the nearest replicas; all replicas have the same bits. If
+// no axis splits the array, it is already here, and nobody waits.
 func (s *Session) Get(ctx context.Context, a *Array) (array.Array, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,7 +42,7 @@ func (s *Session) Get(ctx context.Context, a *Array) (array.Array, error) {
 		return array.Array{}, err
 	}
 	gathered := make([][]byte, len(s.ranks))
-	size := int(a.Spec.Local(a.mesh, a.Type).Bytes()) // smaller parts travel with bytes behind them
+	size := int(a.Spec.Local(a.mesh, a.Type).Bytes()) // smaller parts are padded
 	err := s.each(ctx, func(r *rank, ctx context.Context) error {
 		i := slices.Index(s.local, r.comm.Rank())
 		part := a.parts[i].Dense().Bytes()

@@ -8,8 +8,8 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// holding is what a rank gives back when its session is closed or becomes unreachable.
-// It refers to neither the rank nor the session, so that it does not keep them
+// holding owns the resources of a rank, released when its session is closed or becomes
+// unreachable. It refers to neither the rank nor the session, so it does not keep them
 // reachable.
 type holding struct {
 	mu    sync.Mutex
@@ -18,14 +18,14 @@ type holding struct {
 	lost  bool // the device may use the memory for ever
 }
 
-// also adds a function that close calls, before those that were added earlier.
+// also adds a function for close to call before the functions added earlier.
 func (h *holding) also(free func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.give = append(h.give, free)
 }
 
-// close gives everything back. It may be called twice.
+// close releases everything. It may be called twice.
 func (h *holding) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -33,7 +33,7 @@ func (h *holding) close() {
 		return
 	}
 	if h.queue != nil {
-		h.queue.Close() // nothing is running, and nobody uses the queue again
+		h.queue.Close() // nothing is running, and the queue is not used again
 		h.queue = nil
 	}
 	for i := len(h.give) - 1; i >= 0; i-- {
@@ -43,8 +43,8 @@ func (h *holding) close() {
 }
 
 // arena returns n bytes for the plan's temporaries. If the communicator shares memory
-// between ranks and has n bytes left, the arena lies there, so that exchanged data need
-// not be copied first. A session's device sees the arena in any case.
+// between ranks and has n bytes left, the arena lies there, so that data is exchanged
+// without an extra copy. A session's device always sees the arena.
 func (r *rank) arena(n int, h *heap) ([]byte, error) {
 	if m, ok := r.comm.(collective.Leaser); ok && n > 0 {
 		if b, release, err := m.Lease(n); err == nil {
@@ -55,7 +55,7 @@ func (r *rank) arena(n int, h *heap) ([]byte, error) {
 			if err == nil {
 				r.hold.also(func() {
 					free()
-					release() // process exit gives this memory back too
+					release() // process exit releases this memory too
 				})
 				return b, nil
 			}
@@ -75,7 +75,7 @@ func (r *rank) arena(n int, h *heap) ([]byte, error) {
 	return b.mem, nil
 }
 
-// close gives back what the rank holds. No step may be running.
+// close releases the rank's resources. No step may be running.
 func (r *rank) close() {
 	r.hold.close()
 	if r.hold.lost {

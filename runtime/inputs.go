@@ -10,9 +10,10 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// Put splits a as the plan places the input of that name, and copies it to the local
-// ranks. It reads only their parts of a, whose memory may be a mapped file and may begin at
-// any address. After Close it returns an error, as PutParts and Lend do.
+// Put splits a according to the plan's placement of the named input, and copies the parts
+// to the local ranks. It reads only their parts of a. The memory of a may be a mapped
+// file and may begin at any address. After Close it returns an error, as PutParts and
+// Lend do.
 func (s *Session) Put(name string, a array.Array) (*Array, error) {
 	p, err := s.input(name)
 	if err != nil {
@@ -27,8 +28,8 @@ func (s *Session) Put(name string, a array.Array) (*Array, error) {
 	return s.place(p, &Loan{Fill: copyFrom(a)})
 }
 
-// PutParts returns an array for the input of that name whose parts fill writes. It calls
-// fill once for each different part of the ranks of this process, with memory for this
+// PutParts returns an array for the named input, with parts written by fill. It calls
+// fill once for each distinct part of the ranks of this process, with memory for this
 // part; fill writes all elements and does not keep the memory. ReadAt returns a fill that
 // reads a file. No rank needs the whole array, and fill is not called for parts without
 // elements. All ranks that hold the same part must be given the same elements.
@@ -43,7 +44,8 @@ func (s *Session) PutParts(name string, fill func(Part) error) (*Array, error) {
 	return s.place(p, &Loan{Fill: fill})
 }
 
-// place returns the array of an input, in memory of the session but for parts that are lent; see put.
+// place returns the array of an input, in memory of the session except for lent parts;
+// see put.
 func (s *Session) place(p lowering.Port, l *Loan) (*Array, error) {
 	a, err := put(p.Type, s.plan.Mesh, p.Spec, s.local, func(i int, t graph.Type) (piece, error) { return s.ranks[i].spare.array(t) }, l)
 	if err != nil {
@@ -72,12 +74,12 @@ func (s *Session) accepts(p lowering.Port, a *Array) error {
 	return nil
 }
 
-// holds reports whether a lies on the session's ranks and as on its mesh.
+// holds reports whether a lies on the session's ranks, with the placement of its mesh.
 func (s *Session) holds(a *Array) bool {
 	return slices.Equal(a.ranks, s.local) && s.plan.Mesh.PlacesAlike(a.mesh, a.Spec, a.Type)
 }
 
-// elsewhere returns an error that says where a lies, where it should, and what to do.
+// elsewhere returns an error with the array's ranks, the wanted ranks, and the remedy.
 func (s *Session) elsewhere(a *Array) error {
 	maker := "runtime.Put"
 	if a.of != "" {
@@ -91,7 +93,8 @@ func (s *Session) named(p lowering.Port) string {
 	return fmt.Sprintf("input %s of %s", p.Name, s.plan.Name)
 }
 
-// input returns the input of that name, and an error if there is none or if the session is closed.
+// input returns the input with the given name, and an error if there is none or if the
+// session is closed.
 func (s *Session) input(name string) (lowering.Port, error) {
 	if err := s.open(); err != nil {
 		return lowering.Port{}, err

@@ -6,7 +6,7 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// kept is a prepared copy of an argument that is kept from step to step.
+// kept is a packed copy of an argument, kept between steps.
 type kept struct {
 	mem  array.Array
 	last contents // of the argument in the previous step; mem holds their copy if made is set
@@ -14,9 +14,8 @@ type kept struct {
 }
 
 // keep makes the copy of an input when the caller gives the same array for the second
-// time, and gives it to kernels as long as the caller does. Before that, kernels work
-// without: a copy of an array that is new in every step would be of no use to the
-// next step.
+// time, and passes it to kernels as long as the caller does. Kernels work without the
+// copy before that: copying an array that is new in every step would gain nothing.
 func (r *rank) keep(in *lowering.Instr, a *exec.Args) error {
 	b := in.Out[0]
 	k, now := &r.kept[b], r.contents[r.plan.Root(in.In[0])]

@@ -10,39 +10,41 @@ import (
 	"github.com/gomoe/gomoe/array"
 )
 
-// Loan is memory of the caller's that holds parts of an array already, such as that of a mapped
-// file. It is read and never written, and must not change before Back is called.
+// Loan is memory of the caller, such as a mapped file, that already holds parts of an
+// array. It is read and never written, and must not change before Back is called.
 type Loan struct {
-	// Mem returns the memory of a part, whose elements lie in it as in Array.Bytes, or nil if
-	// the part lies nowhere in one piece. The Part that it is given has no memory.
+	// Mem returns the memory of a part, laid out like Array.Bytes, or nil if the part is
+	// not contiguous in memory. Its Part argument has no memory.
 	Mem func(Part) []byte
-	// Slabs, if not nil, returns the memory of each index of dimension 0 of a part for which Mem
-	// returned nil, such as the matrices of experts that lie between others, or nil if they lie
-	// nowhere in one piece each. It is asked only where the plan's kernels read the input so; see
-	// array.InSlabs.
+	// Slabs, if not nil, is called for parts without memory from Mem. It returns the
+	// memory of each index of dimension 0, such as the matrices of experts stored among
+	// others, or nil if an index is not contiguous. It is called only if the plan's
+	// kernels read the input in this way; see array.InSlabs.
 	Slabs func(Part) [][]byte
-	// Fill writes a part that is not lent, as PutParts wants it.
+	// Fill writes a part that is not lent, as in PutParts.
 	Fill func(Part) error
-	// Back, if not nil, is called once, when the memory is not read any more: when the Array was
-	// recycled, or some time after nobody refers to it, or before Lend returns if no part is lent.
+	// Back, if not nil, is called once, when the memory is no longer read: when the Array
+	// is recycled, some time after it becomes unreachable, or before Lend returns if no
+	// part is lent.
 	Back func()
 }
 
-// lentAt is what the address of lent memory is a multiple of, as array.New's is: kernels read
-// elements of up to so many bytes.
+// lentAt is the required alignment of lent memory, the alignment of array.New: kernels
+// read elements of up to this many bytes.
 const lentAt = 8
 
-// Lend is PutParts for parts whose memory the caller has already: an array of a mapped file takes
-// no memory of the process's own, and opening it reads nothing. Ranks that hold the same part share
-// it. A part is written to memory of the session, as PutParts does it, if l.Mem and l.Slabs return
-// nil or memory that does not begin at a multiple of 8 bytes, or if the session has a device which
-// cannot see the memory. Array.Lent says how much is lent.
+// Lend is PutParts for parts that are already in the caller's memory: an array in a
+// mapped file takes no memory of the process's own, and opening it reads nothing. Ranks
+// that hold the same part share it. A part is written to memory of the session, as by
+// PutParts, if l.Mem and l.Slabs return nil, if the memory is not aligned to 8 bytes, or
+// if the session has a device that cannot see the memory. Array.Lent returns the number
+// of lent bytes.
 //
-// A session whose plan reads an input otherwise than by the indices of dimension 0 takes no array
-// that was lent in slabs; the programs of one model have such inputs alike.
+// A session accepts an array lent in slabs only if its plan reads the input by the
+// indices of dimension 0. The programs of one model agree on these inputs.
 //
-// A step that the Array is donated to fails before anything is computed, since it would write to
-// the memory, and no session takes the memory for other arrays.
+// A step to which the Array is donated fails before computing anything, because it would
+// write to the memory. No session reuses the memory for other arrays.
 func (s *Session) Lend(name string, l Loan) (_ *Array, err error) {
 	back := func() {}
 	if l.Back != nil {
@@ -93,9 +95,10 @@ func (s *Session) Lend(name string, l Loan) (_ *Array, err error) {
 	return a, nil
 }
 
-// Takes returns how many bytes the Array of Lend has in this process: in memory that is lent, where
-// ranks that hold the same part share it, and in memory of the session's own. It calls neither
-// l.Fill nor l.Back. A device that refuses to see lent memory makes Lend take more of its own.
+// Takes returns the number of bytes that the Array of Lend would have in this process: in
+// lent memory, shared by ranks that hold the same part, and in memory of the session's
+// own. It calls neither l.Fill nor l.Back. If a device refuses to see lent memory, Lend
+// takes more of its own.
 func (s *Session) Takes(name string, l Loan) (lent, own int64, err error) {
 	p, err := s.input(name)
 	if err != nil {
@@ -125,14 +128,14 @@ func (s *Session) Takes(name string, l Loan) (lent, own int64, err error) {
 	return lent, own, nil
 }
 
-// Lent returns how many bytes of the parts of this process's ranks lie in memory that was lent.
-// Memory that ranks share counts for each of them.
+// Lent returns the number of lent bytes in the parts of this process's ranks. Memory
+// shared by ranks counts for each of them.
 func (d *Array) Lent() int64 { return d.borrowed }
 
-// lentBlocks are the lent parts that a device sees, by their address.
+// lentBlocks are the lent parts visible to a device, by their address.
 type lentBlocks map[*byte]*block
 
-// shown returns a Loan.Mem that is mem for what the device sees.
+// shown returns mem, made visible to the device, as a Loan.Mem.
 func (l lentBlocks) shown(h *heap, mem func(Part) []byte) func(Part) []byte {
 	return func(p Part) []byte {
 		b := mem(p)
@@ -148,8 +151,8 @@ func (l lentBlocks) shown(h *heap, mem func(Part) []byte) func(Part) []byte {
 	}
 }
 
-// free takes the memory away from the device, and reports whether it may be given back: a device
-// that has failed may use it for ever.
+// free withdraws the memory from the device, and reports whether it may be released: a
+// device that has failed may use it for ever.
 func (l lentBlocks) free() bool {
 	ok := true
 	for _, b := range l {
@@ -162,21 +165,20 @@ func (l lentBlocks) free() bool {
 	return ok
 }
 
-// loan is what the Arrays over lent memory refer to, copies of them included.
+// loan is referenced by the Arrays over lent memory, copies of them included.
 type loan struct {
 	back    func()
 	dropped goruntime.Cleanup
 }
 
-// end gives the memory back.
+// end returns the memory to its lender.
 func (l *loan) end() {
 	l.dropped.Stop()
 	l.back()
 }
 
-// borrow returns the part in lent memory. ok is false if it is not lent, or lies at an address that
-// kernels cannot read elements from. An error says that there is less memory than the part has
-// bytes, or more.
+// borrow returns the part in lent memory. ok is false if it is not lent, or not aligned
+// for kernels. It is an error if the memory and the part differ in size.
 func (l *Loan) borrow(p Part) (_ Part, ok bool, err error) {
 	if b := l.Mem(p); b != nil && readable(b) {
 		if want := p.Type.Bytes(); int64(len(b)) != want {
@@ -204,5 +206,5 @@ func (l *Loan) borrow(p Part) (_ Part, ok bool, err error) {
 	return p, true, nil
 }
 
-// readable reports whether kernels can read elements of memory.
+// readable reports whether the memory is aligned for the elements that kernels read.
 func readable(b []byte) bool { return uintptr(unsafe.Pointer(unsafe.SliceData(b)))%lentAt == 0 }

@@ -9,18 +9,18 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// loop runs a loop of a rank's plan: a rank of its own, for the plan of the body, whose
+// loop runs a loop of a rank's plan: a rank of its own for the body's plan. The body's
 // inputs and results lie in the memory of the loop's arguments and results.
 type loop struct {
 	in   *lowering.Instr
 	body *rank
-	// The parts of in.In and in.Out; see graph.ScanArgs.
+	// The groups of in.In and in.Out; see graph.ScanArgs.
 	consts, carry, last []int
 	each, made          [][]int
 }
 
-// newLoops makes the loops of r's plan, whose temporaries lie in the buffers that r's
-// plan has for them.
+// newLoops makes the loops of r's plan. Their temporaries lie in buffers that r's plan
+// reserves for them.
 func (r *rank) newLoops(h *heap) error {
 	for i := range r.plan.Instrs {
 		in := &r.plan.Instrs[i]
@@ -48,7 +48,8 @@ func (r *rank) newLoops(h *heap) error {
 	return nil
 }
 
-// run runs all iterations. Its collectives are numbered from that of the instruction on.
+// run runs all iterations. Its collectives are numbered from seq, the instruction's
+// number.
 func (l *loop) run(ctx context.Context, r *rank, seq int) error {
 	s, b := l.in.Loop.Op, l.body
 	b.opts, b.args.Threads, b.args.Crew, b.args.Scratch = r.opts, r.args.Threads, r.args.Crew, r.args.Scratch
@@ -92,8 +93,8 @@ func (l *loop) run(ctx context.Context, r *rank, seq int) error {
 	return nil
 }
 
-// carriedInto returns the buffer that holds carried value j before iteration n, or after
-// the last one.
+// carriedInto returns the buffer of carried value j before iteration n, or after the last
+// one.
 func (l *loop) carriedInto(n, j int) int {
 	s := l.in.Loop.Op
 	switch {
@@ -110,8 +111,8 @@ func (l *loop) carriedInto(n, j int) int {
 // view makes buffer b the array in mem.
 func (r *rank) view(b int, mem []byte) { r.bufs[b] = array.Over(r.plan.Bufs[b].Type, mem) }
 
-// slice makes buffer b slice i of an array of the rank outer: a part of the only one of
-// bufs, or one of them. If b shares the memory of another buffer, that is where it lies.
+// slice makes buffer b slice i of an array of the rank outer: slice i of bufs[0], or
+// bufs[i] of a table. If b shares the memory of another buffer, that is where it lies.
 func (r *rank) slice(b int, outer *rank, bufs []int, i int) {
 	b = r.plan.Root(b)
 	if len(bufs) > 1 {
@@ -122,7 +123,7 @@ func (r *rank) slice(b int, outer *rank, bufs []int, i int) {
 	r.view(b, outer.bufs[bufs[0]].Bytes()[i*size:])
 }
 
-// iterationError says in which iteration of a loop an error happened.
+// iterationError adds the iteration of a loop to an error.
 type iterationError struct {
 	i   int
 	err error
@@ -143,7 +144,7 @@ func (r *rank) settle() {
 	r.remote.settle(r)
 }
 
-// end ends the rank's goroutines, also those of the bodies of its loops.
+// end ends the rank's goroutines, including those for the bodies of its loops.
 func (r *rank) end() {
 	for _, b := range r.bodies {
 		b.end()

@@ -6,8 +6,8 @@ import (
 	"github.com/gomoe/gomoe/internal/pages"
 )
 
-// lasting returns a zeroed array for memory that a session keeps from step to step. Large ones
-// lie in large pages, as far as the system has them.
+// lasting returns a zeroed array for memory that a session keeps between steps. Large
+// arrays use large pages if the system has them.
 func lasting(t graph.Type) array.Array {
 	a := array.New(t)
 	pages.Large(a.Bytes())

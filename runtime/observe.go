@@ -5,11 +5,11 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// Observer is shown what the host's kernels read and write; tests of devices use it.
-// Several ranks call it concurrently, each for its own instructions in their order, and
-// each call blocks its rank. The arrays are the memory that the kernel works on: a ragged
-// array has all its rows, and those past the rows in use hold undefined data. The arrays
-// are valid until the method returns, which must not write to them.
+// Observer sees the arguments and results of the host's kernels; tests of devices use it.
+// Ranks call it concurrently, each for its own instructions in order, and each call
+// blocks its rank. The arrays are the memory that the kernel works on: a ragged array has
+// all its rows, and those past the rows in use hold undefined data. The arrays are valid
+// until the method returns, which must not write to them.
 type Observer interface {
 	// Before is called before a kernel runs. A result may share the memory of an
 	// argument.
@@ -27,7 +27,7 @@ type Observed struct {
 	Zones   array.Array // the rows in use of each local expert; for ragged instructions only
 }
 
-// observed is what the rank's instruction i works on.
+// observed returns the Observed of the rank's instruction i.
 func (r *rank) observed(i int) Observed {
 	in := &r.plan.Instrs[i]
 	o := Observed{Plan: r.plan, Rank: r.comm.Rank(), Index: i}

@@ -11,12 +11,12 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Part is what one rank holds of an array: the box of the array that begins at Start and
-// has the shape of Array.
+// Part is one rank's part of an array: the box that begins at Start and has the shape of
+// Array.
 type Part struct {
 	Rank  int
 	Whole graph.Type // of the array
-	Start []int      // where the box begins, in elements of every dimension of Whole
+	Start []int      // the box's start, in elements of every dimension of Whole
 	array.Array
 }
 
@@ -37,17 +37,17 @@ func (p Part) Box() string {
 	return box + "]"
 }
 
-// Mesh returns the mesh on whose ranks the parts of the array lie.
+// Mesh returns the mesh over whose ranks the array is placed.
 func (d *Array) Mesh() sharding.Mesh { return d.mesh }
 
-// Parts returns what the ranks of this process hold, in the order of Session.Local, without
-// copying, but for parts that were lent in slabs. Ranks that hold the same box each have their own copy of it. The parts are valid
-// until the Array is donated or recycled; an error says that it was already. In a session
-// with a device they are also valid only as long as the caller refers to the Array: the
-// Array owns that memory, and Go's collector does not know about it (see
-// runtime.KeepAlive). The caller may write to the parts between steps, but not to memory that
-// was lent to the Array; kernels then keep no prepared copies of this Array from one step to
-// the next.
+// Parts returns the parts held by the ranks of this process, in the order of
+// Session.Local, without copying except for parts lent in slabs. Ranks that hold the same
+// box each have their own copy of it. The parts are valid until the Array is donated or
+// recycled; an error says that it already was. In a session with a device they are also
+// valid only while the caller refers to the Array: the Array owns that memory, and Go's
+// collector does not know about it (see runtime.KeepAlive). The caller may write to the
+// parts between steps, but not to memory lent to the Array. After Parts, kernels keep no
+// packed copies of this Array between steps.
 func (d *Array) Parts() ([]Part, error) {
 	if d == nil {
 		return nil, errors.New("runtime: parts: no array, want one that a step of a session has returned")
@@ -67,9 +67,9 @@ func (d *Array) Parts() ([]Part, error) {
 	return parts, nil
 }
 
-// Put copies a, split as spec says, to the given ranks of the mesh. These are the ranks
-// that live in this process. It reads only their parts of a. Of an array that is to be a
-// pending sum, the first rank along the pending axes gets its part, and the others get zeros.
+// Put copies a, split according to spec, to the given ranks of the mesh, which are the
+// ranks in this process. It reads only their parts of a. If the array is to be a pending
+// sum, the first rank along the pending axes gets its part, and the others get zeros.
 func Put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int) (*Array, error) {
 	if a.IsOutline() {
 		return nil, fmt.Errorf("runtime: put %s: the array is an outline, which has no memory; want one with elements", a.Type)
@@ -92,9 +92,9 @@ func copyFrom(a array.Array) func(Part) error {
 	}
 }
 
-// ReadAt returns a fill for Session.PutParts that reads a part from r, in which the whole
-// array lies row by row from byte offset at, its elements as Array.Bytes has them. It reads
-// only the bytes of the part, each run of bytes with one call.
+// ReadAt returns a fill for Session.PutParts that reads a part from r. The whole array is
+// stored in r in row-major order from byte offset at, its elements as in Array.Bytes. The
+// fill reads only the bytes of the part, each contiguous run with one call.
 func ReadAt(r io.ReaderAt, at int64) func(Part) error {
 	return func(p Part) error {
 		whole, size := p.Whole.Units()
@@ -114,8 +114,8 @@ func ReadAt(r io.ReaderAt, at int64) func(Part) error {
 	}
 }
 
-// put makes an array. Parts are lent by l if it has a Mem. For others alloc returns memory for the
-// part of the i-th rank, and l.Fill writes it.
+// put makes an array. l.Mem, if not nil, lends parts. For other parts alloc returns
+// memory for the i-th rank, and l.Fill writes it.
 func put(t graph.Type, m sharding.Mesh, spec sharding.Spec, ranks []int, alloc func(i int, t graph.Type) (piece, error), l *Loan) (*Array, error) {
 	if spec.Ragged != nil {
 		return nil, fmt.Errorf("%s: arrays are whole, split or pending, not ragged", spec.Format(t))

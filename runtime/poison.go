@@ -6,12 +6,11 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// poisoned, repeated, is a NaN in every float type. In the integer types it is
-// a number that is neither a valid index nor -1, which means none.
+// poisoned, repeated, is a NaN in every float type. In integer types it is neither a
+// valid index nor -1, which means none.
 const poisoned uint16 = 0x7fff
 
-// poison fills the results of an instruction, except memory that they share
-// with its arguments, which the instruction must still read.
+// poison fills the results of an instruction, except memory shared with its arguments.
 func (r *rank) poison(in *lowering.Instr) {
 	read := map[int]bool{}
 	for _, b := range in.In {

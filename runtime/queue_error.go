@@ -2,7 +2,7 @@ package runtime
 
 import "time"
 
-// QueueError is the error of an instruction that failed on a device.
+// QueueError reports an instruction that failed on a device.
 type QueueError struct {
 	Index int // of the instruction in the plan
 	Err   error
@@ -11,7 +11,7 @@ type QueueError struct {
 func (e *QueueError) Error() string { return e.Err.Error() }
 func (e *QueueError) Unwrap() error { return e.Err }
 
-// Span is the time that a device worked on a segment.
+// Span is the time during which a device ran a segment.
 type Span struct {
 	Ticket     uint64
 	From, To   time.Time

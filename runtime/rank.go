@@ -25,25 +25,26 @@ type rank struct {
 	cut    [][]int            // per buffer of ragged rows: its shape, cut to the rows in use
 	args   exec.Args          // reused by every kernel
 	spare  *spare             // memory of donated inputs and recycled results
-	// Per buffer of an input: what identifies its elements in this step; see
+	// Per buffer of an input: the identity of its elements in this step; see
 	// Array.contents.
 	contents []contents
 	summed   []summed // per input of the plan
 	from     []*block // per buffer of an input or a result: the block that owns its memory
-	views    []view   // of inputs and results; they change with every step
-	// By size in bytes: how many large parts of results a step makes, how many the next steps
-	// lack, and how many that the session claims are used; see Session.reclaim.
+	views    []view   // aliases of inputs and results, rebound in every step
+	// By size in bytes: the number of large parts of results in a step, the number that
+	// the next steps lack, and the number claimed by the session and still in use; see
+	// Session.reclaim.
 	wanted, lacking, used map[int64]int
 	kept                  []kept // per buffer
 	worker                *worker[call]
-	lane                  *lane    // nil if no collective runs beside kernels
+	lane                  *lane    // nil if no collective overlaps kernels
 	remote                *remote  // nil without a device
-	copies                []copied // per buffer: copies of inputs that the device does not see
+	copies                []copied // per buffer: copies of inputs that are not visible to the device
 	temps                 *block   // the arena, if the device's heap owns it
 	hold                  *holding
 	loops                 map[*lowering.Instr]*loop
 	bodies                []*rank // of the loops
-	// Of a rank that runs the body of a loop: the number of the iteration's first
+	// For a rank that runs the body of a loop: the number of the iteration's first
 	// collective, and the iteration, which is -1 for other ranks.
 	seq, iteration int
 }
@@ -128,10 +129,10 @@ func newRankOn(p *lowering.Plan, c collective.Communicator, h *heap, memory func
 	return r, nil
 }
 
-// made reports whether a buffer is a result in memory that the session makes for it.
+// made reports whether a buffer is a result in memory allocated by the session.
 func (r *rank) made(root int) bool { return r.plan.Bufs[root].Storage == lowering.Output }
 
-// bindOutputs allocates memory for the results and makes aliases views of their roots.
+// bindOutputs allocates memory for the results and rebinds aliases to their roots.
 func (r *rank) bindOutputs() error {
 	for _, p := range r.plan.Out {
 		root := r.plan.Root(p.Buf)
@@ -164,7 +165,7 @@ func (r *rank) run(ctx context.Context) error {
 	return r.step(ctx)
 }
 
-// step is run for a rank that the crew counts already.
+// step is run for a rank already counted by the crew.
 func (r *rank) step(ctx context.Context) error {
 	o := r.opts
 	if !o.Finite && !o.Poison && o.Observe == nil {
@@ -189,7 +190,7 @@ func (r *rank) step(ctx context.Context) error {
 	return nil
 }
 
-// watched runs the plan one instruction at a time, with what the options ask for.
+// watched runs the plan one instruction at a time, applying the options.
 func (r *rank) watched(ctx context.Context, opts Options) error {
 	for i := range r.plan.Instrs {
 		in := &r.plan.Instrs[i]
@@ -227,7 +228,7 @@ func (r *rank) watched(ctx context.Context, opts Options) error {
 }
 
 // fail returns err as an *Error that names the instruction, or the part of a fused one
-// that failed. That is instruction i, unless a *QueueError names an earlier one on the
+// that failed. It is instruction i, unless a *QueueError names an earlier one on the
 // device.
 func (r *rank) fail(i int, err error) error {
 	if _, inside := err.(*iterationError); inside {
@@ -245,9 +246,9 @@ func (r *rank) fail(i int, err error) error {
 	return &Error{r.plan.Name, r.comm.Rank(), i, in.Name, in.Pos, err}
 }
 
-// exec runs an instruction; a collective runs in group g. A kernel that panics is a
-// mistake in the kernel. The panic is returned as an error, so that no other rank
-// waits for this one.
+// exec runs an instruction; a collective runs in group g. If a kernel panics, which is a
+// bug in the kernel, exec returns the panic as an error, so that no other rank waits for
+// this one.
 func (r *rank) exec(ctx context.Context, in *lowering.Instr, g collective.Group) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -268,7 +269,7 @@ func (r *rank) exec(ctx context.Context, in *lowering.Instr, g collective.Group)
 	}
 	if in.Communicates() {
 		c := collective.Call{Op: in.Name, Seq: r.seq + in.Seq, DType: in.DType, Bytes: in.Bytes, Pos: in.Pos, Pairs: in.Pairs}
-		a.Crew.Leave() // most of an exchange is spent waiting for the others
+		a.Crew.Leave() // an exchange mostly waits for other ranks
 		defer a.Crew.Enter()
 		return in.Exchange(ctx, g, c, a)
 	}
@@ -282,10 +283,10 @@ func (r *rank) exec(ctx context.Context, in *lowering.Instr, g collective.Group)
 	return in.Kernel(a)
 }
 
-// ragged runs a kernel on the rows in use, and zeroes the rows between experts' zones
-// in its ragged results. Rows past the last zone are never passed to a kernel and
-// their contents are undefined: without a capacity every rank has room for every pair,
-// and most of it is unused.
+// ragged runs a kernel on the rows in use, and zeroes the rows between experts' zones in
+// its ragged results. Rows past the last zone are never passed to a kernel and their
+// contents are undefined: without a limit every rank has capacity for every pair, and
+// most of it is unused.
 func (r *rank) ragged(in *lowering.Instr, a *exec.Args) error {
 	for i, b := range in.In {
 		a.In[i] = r.seen(in, b)
@@ -305,9 +306,9 @@ func (r *rank) ragged(in *lowering.Instr, a *exec.Args) error {
 	return nil
 }
 
-// seen returns what an instruction reads or writes of buffer b: all of it, or of
-// ragged rows those of the experts' zones. The result is valid until the next call for
-// b.
+// seen returns the elements of buffer b that an instruction reads or writes: all of them
+// or, for ragged rows, the rows of the experts' zones. The result is valid until the next
+// call for b.
 func (r *rank) seen(in *lowering.Instr, b int) array.Array {
 	x := r.bufs[b]
 	if in.Zones < 0 || r.plan.Bufs[b].Spec.Ragged == nil {

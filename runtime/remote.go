@@ -9,7 +9,7 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// remote is what a rank needs to run instructions on the session's device.
+// remote is the state of a rank for running instructions on the session's device.
 type remote struct {
 	device   Device
 	hold     *holding // owns the queue
@@ -19,8 +19,8 @@ type remote struct {
 	// Of the current step:
 	tickets []uint64 // of the step's segments
 	open    bool     // the open segment has an instruction
-	done    int      // number of segments that were waited for
-	begun   bool     // a step has begun and its last segment was not waited for yet
+	done    int      // number of segments waited for
+	begun   bool     // a step has begun and its last segment has not been waited for
 }
 
 func newRemote(p *lowering.Plan, d Device, h *holding) *remote {
@@ -32,8 +32,8 @@ func newRemote(p *lowering.Plan, d Device, h *holding) *remote {
 	return m
 }
 
-// openQueues opens the queues of every rank, one for its plan and one for each body of a
-// loop, if that has not been done.
+// openQueues opens the queues of every rank, one for its plan and one for each loop body,
+// unless they are open already.
 func (s *Session) openQueues(ctx context.Context) error {
 	if s.heap == nil || s.queues {
 		return nil
@@ -120,7 +120,8 @@ func (m *remote) encode(i int, r *rank) error {
 	return m.queue.Encode(i, r.bufs)
 }
 
-// turn does what the schedule says comes before instruction i, or before the step's end.
+// turn does the commits and waits scheduled before instruction i, or before the step's
+// end.
 func (m *remote) turn(ctx context.Context, r *rank, i int, t *Trace) error {
 	turn := m.schedule.Turns[i]
 	if turn.Commit {
@@ -183,14 +184,14 @@ func (m *remote) alone(r *rank, i int) execute {
 	}
 }
 
-// settleWithin is how long a failed step waits for the device to finish what it was
-// given. Devices themselves abort work that hangs, within seconds.
+// settleWithin limits the wait of a failed step for the device. Devices themselves abort
+// work that hangs, within seconds.
 const settleWithin = 30 * time.Second
 
-// settle ends a step that has failed. It returns when the device has finished all it was
-// given, since the memory will be used for something else. It commits the open segment
-// too, although nobody needs its results. If the device does not finish, the memory is
-// never used again.
+// settle ends a step that has failed. It returns when the device has finished all
+// submitted work, because the memory will be reused. It commits the open segment too,
+// although nobody needs its results. If the device does not finish, the memory is never
+// used again.
 func (m *remote) settle(r *rank) {
 	if m == nil || m.queue == nil || !m.begun {
 		return
@@ -225,7 +226,7 @@ func (r *rank) lose() {
 	}
 }
 
-// trace records what the device did.
+// trace records the segments that the device ran.
 func (m *remote) trace(t *Trace, r *rank) {
 	if m == nil || t == nil {
 		return
@@ -235,7 +236,7 @@ func (m *remote) trace(t *Trace, r *rank) {
 	}
 }
 
-// target returns the name of what a plan was made for.
+// target returns the name of a plan's target.
 func target(p *lowering.Plan) string {
 	if p.Target == "" {
 		return "the host"

@@ -14,14 +14,15 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// DefaultCompare is how many steps there are between comparisons of inputs, where
-// Options.Compare does not say it. A comparison reads the inputs that ranks have in common
-// once, except those that have not changed since the last comparison. In a training step
-// of examples/moe_lm at its default size on the mesh dp=2, where ranks have all weights in
-// common, it took a third of the time of the step: 0.2% if it is made every 200 steps.
+// DefaultCompare is the default of Options.Compare, the number of steps between
+// comparisons of inputs. A comparison reads each input that ranks have in common once,
+// except inputs that have not changed since the last comparison. In a training step of
+// examples/moe_lm at its default size on the mesh dp=2, where ranks have all weights in
+// common, a comparison took a third of the time of the step: 0.2% if made every 200
+// steps.
 const DefaultCompare = 200
 
-// sumBytes is the size of what ranks exchange for one input.
+// sumBytes is the number of bytes that ranks exchange per input.
 const sumBytes = 8
 
 // compare returns the number of steps between comparisons; 0 means that only the first
@@ -34,7 +35,7 @@ func (o Options) compare() int {
 }
 
 // sameInputs compares the inputs of a step that ranks in different processes have in
-// common, if it is time for it.
+// common, if a comparison is due.
 func (s *Session) sameInputs(ctx context.Context) error {
 	every := s.opts.compare()
 	if len(s.ranks) == s.plan.Mesh.Ranks() || s.step > 0 && (every == 0 || s.step%every != 0) {
@@ -100,7 +101,7 @@ func (r *rank) sameInputs(ctx context.Context, step int) error {
 	return &exec.AgreedError{Err: fmt.Errorf("%w; start all ranks with the same flags (-lr, -seed, -data and others), files and kernels", found)}
 }
 
-// gather returns b of every rank, which all have the same length.
+// gather returns b of every rank; all have the same length.
 func (r *rank) gather(ctx context.Context, what string, b []byte) ([]byte, error) {
 	all := make([]int, r.comm.Size())
 	for i := range all {
@@ -115,9 +116,9 @@ func (r *rank) gather(ctx context.Context, what string, b []byte) ([]byte, error
 	return got, g.AllGather(ctx, c, got, b)
 }
 
-// checksum returns the bytes of a if they fit, so that an error can show the number, else a CRC.
-// It is the same in every process, and on the processors that gomoe has kernels for it is
-// computed by instructions made for it.
+// checksum returns the bytes of a if they fit, so that an error can show the number, else
+// a CRC. It is the same in every process. Processors for which gomoe has kernels compute
+// it with dedicated instructions.
 func checksum(a array.Array) (sum [sumBytes]byte) {
 	if a.Type.Bytes() <= int64(len(sum)) {
 		copy(sum[:], a.Dense().Bytes())
@@ -135,8 +136,8 @@ func checksum(a array.Array) (sum [sumBytes]byte) {
 	return sum
 }
 
-// differences says which ranks hold another part of the i-th input than most of the ranks
-// that are to hold the same part; "" if none.
+// differences names the ranks that hold another part of the i-th input than most of the
+// ranks meant to hold the same part; "" if none.
 func (r *rank) differences(i int, sums [][sumBytes]byte) string {
 	p, m := r.plan.In[i], r.plan.Mesh
 	axes := p.Spec.Varies()

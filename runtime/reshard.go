@@ -14,16 +14,16 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Reshard returns an array with the elements of a, placed as the plan wants its input of
-// that name. a may have another placement and be of another job, on another mesh of the
-// same processes: weights go from a job that trains to one that generates. a stays as it
-// is. The elements of a and of the result are in memory at once.
+// Reshard returns an array with the elements of a, in the plan's placement of the named
+// input. a may have another placement and belong to another job, on another mesh of the
+// same processes, for example to move weights from a job that trains to one that
+// generates. a is unchanged. The elements of a and of the result are in memory at once.
 //
-// Each rank sends every other rank the elements that this rank is to hold and does not
-// hold already, in one all_to_all; nobody gathers the array. In a job of one process, and
-// if every rank holds what it needs, nothing is exchanged. Otherwise every process calls
-// Reshard for the same arrays in the same order, between steps; it blocks on the other
-// processes as a step does, and its failures are those of a step.
+// Each rank sends every other rank the elements that it needs and does not hold yet, in
+// one all_to_all; the array is never gathered. In a job of one process, and if every rank
+// already holds its elements, nothing is exchanged. Otherwise every process calls Reshard
+// for the same arrays in the same order, between steps; it blocks on the other processes
+// as a step does, and its failures are those of a step.
 func (s *Session) Reshard(ctx context.Context, name string, a *Array) (*Array, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,12 +57,13 @@ func (s *Session) Reshard(ctx context.Context, name string, a *Array) (*Array, e
 	return s.exchange(ctx, p, m)
 }
 
-// apart returns an error about an array of a job of which this process holds other ranks.
+// apart returns an error about an array of a job for which this process holds other
+// ranks.
 func (s *Session) apart(a *Array) error {
 	return fmt.Errorf("the array lies on ranks %v of the mesh %q, want the session's ranks %v in a mesh of %d ranks, such as %q; the processes of both jobs are the same ones", a.ranks, a.mesh, s.local, s.plan.Mesh.Ranks(), s.plan.Mesh)
 }
 
-// move is what Reshard does with one array.
+// move is the state of Reshard for one array.
 type move struct {
 	a       *Array
 	mesh    sharding.Mesh
@@ -70,7 +71,7 @@ type move struct {
 	holders [][]int // of a: by part, the ranks that hold it, ascending
 }
 
-// holders returns by the number of the part which ranks hold it.
+// holders returns the ranks that hold each part, by the number of the part.
 func holders(a *Array) [][]int {
 	axes := a.Spec.Axes()
 	h := make([][]int, a.mesh.Parts(axes))
@@ -81,7 +82,7 @@ func holders(a *Array) [][]int {
 	return h
 }
 
-// box is a part of an array: where it begins, and its shape.
+// box is a part of an array: its start and its shape.
 type box struct{ start, shape []int }
 
 func boxOf(s sharding.Spec, m sharding.Mesh, rank int, t graph.Type) box {
@@ -89,7 +90,7 @@ func boxOf(s sharding.Spec, m sharding.Mesh, rank int, t graph.Type) box {
 	return box{start, part.Shape}
 }
 
-// meet returns the elements that are in both boxes. It returns false if there are none.
+// meet returns the intersection of the boxes, and false if it is empty.
 func (b box) meet(o box) (box, bool) {
 	c := box{make([]int, len(b.start)), make([]int, len(b.start))}
 	for d := range b.start {
@@ -102,7 +103,7 @@ func (b box) meet(o box) (box, bool) {
 	return c, true
 }
 
-// in returns where b begins in a part that begins at start.
+// in returns the offset of b within a part that begins at start.
 func (b box) in(start []int) []int {
 	at := slices.Clone(b.start)
 	for d := range at {
@@ -114,11 +115,11 @@ func (b box) in(start []int) []int {
 // of returns the type of the box's elements in an array of type t.
 func (b box) of(t graph.Type) graph.Type { return graph.Type{DType: t.DType, Shape: b.shape} }
 
-// from returns what the rank holds, and wants what it is to hold.
+// from returns the box that the rank holds, and wants the box that it needs.
 func (m *move) from(rank int) box  { return boxOf(m.a.Spec, m.a.mesh, rank, m.a.Type) }
 func (m *move) wants(rank int) box { return boxOf(m.to, m.mesh, rank, m.a.Type) }
 
-// stays reports whether every rank holds what it is to hold.
+// stays reports whether every rank already holds the box that it needs.
 func (m *move) stays() bool {
 	for r := range m.mesh.Ranks() {
 		wants := m.wants(r)
@@ -132,13 +133,13 @@ func (m *move) stays() bool {
 	return true
 }
 
-// own copies a part from what its rank holds.
+// own copies a part from the elements that its rank holds.
 func (m *move) own(p Part) error {
 	m.take(p, p.Rank)
 	return nil
 }
 
-// within copies a part from the ranks that hold it, all of which are in this process.
+// within copies a part from the ranks that hold it, all of them in this process.
 func (m *move) within(p Part) error {
 	for _, ranks := range m.holders {
 		m.take(p, ranks[0])
@@ -146,7 +147,7 @@ func (m *move) within(p Part) error {
 	return nil
 }
 
-// take copies the elements of p that the rank holds.
+// take copies the elements of p held by the rank.
 func (m *move) take(p Part, rank int) {
 	held := m.from(rank)
 	if both, ok := held.meet(box{p.Start, p.Type.Shape}); ok {
@@ -156,9 +157,9 @@ func (m *move) take(p Part, rank int) {
 
 func (m *move) part(rank int) array.Array { return m.a.parts[slices.Index(m.a.ranks, rank)].Dense() }
 
-// sends returns the elements that one rank sends to another. It returns false if there are
-// none: the receiver holds them, or another holder sends them. Each receiver takes a part
-// from one of its holders, and receivers are spread over the holders.
+// sends returns the elements that one rank sends to another. It returns false if there
+// are none: the receiver holds them, or another holder sends them. Each receiver gets a
+// part from one of its holders; receivers are distributed over the holders.
 func (m *move) sends(from, to int) (box, bool) {
 	held := m.from(from)
 	ranks := m.holders[m.a.mesh.Index(from, m.a.Spec.Axes())]
@@ -221,7 +222,8 @@ func (s *Session) everyone(op string) ([]collective.Group, error) {
 	return groups, nil
 }
 
-// buffers returns what the rank sends every other rank, and room for what it receives.
+// buffers returns the rank's buffers for sending to, and receiving from, every other
+// rank.
 func (m *move) buffers(rank int) (send, receive [][]byte) {
 	n := m.mesh.Ranks()
 	send, receive = make([][]byte, n), make([][]byte, n)

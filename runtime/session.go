@@ -15,43 +15,42 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// Options are the ways in which a session can run.
+// Options are the options of a session.
 type Options struct {
 	// Trace, if not nil, records every instruction of every step.
 	Trace *Trace
 	// Finite makes each step fail at the first kernel that turns finite arguments into a
-	// NaN or an infinity. Ranks tell each other before every collective whether their
-	// arguments are finite, so all processes give the same Finite.
+	// NaN or an infinity. Before every collective, ranks tell each other whether their
+	// arguments are finite, so all processes must agree on Finite.
 	Finite bool
-	// Poison fills the memory of every result with NaNs, and with large numbers
-	// in integer types, before the instruction that writes it. Results do not
-	// change, unless a kernel leaves elements unwritten or reads what it
-	// should write.
+	// Poison fills the memory of every result with NaNs, or large numbers for integer
+	// types, before running the instruction that writes it. Results do not change, unless
+	// a kernel leaves elements unwritten or reads its own uninitialised result.
 	Poison bool
-	// Observe, if not nil, is shown every kernel's arguments and results. Collectives then
-	// do not run beside kernels.
+	// Observe, if not nil, receives every kernel's arguments and results. Collectives
+	// then do not overlap kernels.
 	Observe Observer
-	// Device, if not nil, runs the instructions that the plan assigns to it; the plan was
-	// made for this device. Its kernels are compiled in the first step. Finite, Poison and
-	// Observe make the session wait for each instruction. The session does not close the
-	// device. With nil the host runs the whole plan, even one made for a device.
+	// Device, if not nil, runs the instructions that the plan assigns to it; the plan
+	// must have been compiled for it. Its kernels are compiled in the first step. Finite,
+	// Poison and Observe make the session wait for each instruction. The session does not
+	// close the device. If Device is nil, the host runs the whole plan, even one compiled
+	// for a device.
 	Device Device
 	// Threads is the number of threads that each rank's kernels may keep busy. With 0 the
 	// ranks of this process share the processors: a rank also uses those that waiting
 	// ranks leave idle.
 	Threads int
-	// Compare is how many steps there are between comparisons of the inputs that ranks in
-	// different processes have in common: whole ones, and the parts of split ones that
-	// several ranks hold. The first step begins with a comparison in any case. 0 is
-	// DefaultCompare; if Compare is negative, only the first step compares. All processes
-	// give the same number. A session whose ranks are all in this process compares
-	// nothing.
+	// Compare is the number of steps between comparisons of the inputs that ranks in
+	// different processes have in common: replicated inputs, and shards held by several
+	// ranks. The first step always begins with a comparison. 0 is DefaultCompare; if
+	// Compare is negative, only the first step compares. All processes must agree on the
+	// number. A session with all ranks in this process compares nothing.
 	Compare int
 }
 
-// Session runs one plan on the ranks of this process. It plans and allocates its memory
-// once, except the memory of results, which belongs to the caller; see Recycle. A session
-// runs one step at a time: when several goroutines call Run, they take turns.
+// Session runs one plan on the ranks of this process. It allocates its memory once,
+// except the memory of results, which belongs to the caller; see Recycle. A session runs
+// one step at a time; concurrent calls of Run are serialised.
 type Session struct {
 	plan   *lowering.Plan
 	ranks  []*rank
@@ -67,21 +66,21 @@ type Session struct {
 	steps  steps
 	inputs map[string]int // the plan's inputs, by name
 	slabs  []bool         // per input of the plan; see lowering.Plan.Slabs
-	// bound and again describe the step that is being bound: bound counts the inputs that
-	// use an array, and again holds the arrays that are reused for results.
+	// bound and again describe the step being bound: bound counts the inputs that use an
+	// array, and again holds the arrays reused for results.
 	bound  map[*Array]int
 	again  map[*Array]bool
 	made   contents // of the last result
-	claims claims   // to memory of results that is taken back
-	// donated says what became of donated arrays.
+	claims claims   // to memory of results, reclaimed once unreachable
+	// donated is the message about a donated array's fate.
 	donated string
 }
 
 // Open returns a session of the plan on the ranks of comms, one communicator per rank of
 // this process. The communicators stay the caller's. They serve one session at a time:
-// sessions that run at once need communicators of their own.
+// concurrent sessions need communicators of their own.
 //
-// Temporaries lie in memory of the communicator, if it has some (see collective.Leaser).
+// Temporaries lie in the communicator's memory if it leases any (see collective.Leaser).
 // Otherwise they lie in the process's own memory, and exchanged data is copied once more.
 func Open[C collective.Communicator](plan *lowering.Plan, comms []C, opts Options) (_ *Session, err error) {
 	if len(comms) == 0 {
@@ -129,8 +128,8 @@ func Open[C collective.Communicator](plan *lowering.Plan, comms []C, opts Option
 	return s, nil
 }
 
-// Close ends the threads that run the ranks and their helpers. Without Close they end when
-// the session has been idle for a second. Close may be called twice, but no step may run
+// Close ends the threads of the ranks and their helpers. Without Close they end when the
+// session has been idle for a second. Close may be called twice, but no step may run
 // during or after it.
 func (s *Session) Close() {
 	s.crew.Close()
@@ -158,15 +157,14 @@ func (s *Session) open() error {
 // Plan returns the plan that the session runs.
 func (s *Session) Plan() *lowering.Plan { return s.plan }
 
-// Local returns the ranks that live in this process.
+// Local returns the ranks in this process.
 func (s *Session) Local() []int { return slices.Clone(s.local) }
 
 // Recycle gives the memory of arrays that the caller no longer uses (results of steps, or
-// arrays from Put) to later results and inputs of the session. Steps whose results are
-// recycled or donated allocate no memory for arrays. The arrays are spent afterwards, as
-// donated ones are. After Close their memory is given back, that of a device to the device.
-// Recycle ignores arrays that are spent already or that lie on other
-// ranks.
+// arrays from Put) to later results and inputs of the session. If the results of steps
+// are recycled or donated, steps allocate no memory for arrays. The arrays are then
+// spent, like donated ones. After Close their memory is released, device memory to the
+// device. Recycle ignores arrays that are already spent or lie on other ranks.
 func (s *Session) Recycle(arrays ...*Array) {
 	for _, a := range arrays {
 		if a == nil || a.spent != "" || !slices.Equal(a.ranks, s.local) {
@@ -185,27 +183,27 @@ func (s *Session) Recycle(arrays ...*Array) {
 }
 
 // Run runs one step on all ranks of this process and returns its results, in the plan's
-// order. Every input of the plan must be given. Donated inputs are spent afterwards, also
-// when the step fails; nobody else may use them during the step. If ctx has ended before, and no other
-// process holds ranks, nothing is run and nothing is spent.
+// order. Every input of the plan must be given. Donated inputs are spent afterwards, even
+// if the step fails; nobody else may use them during the step. If ctx has already ended,
+// and no other process holds ranks, nothing is run and nothing is spent.
 //
 // Run blocks until every rank is done or has failed. When ctx ends, every rank stops at
 // its next instruction or exchange. Run returns the first failure of any rank, as an
-// *Error. If other processes hold ranks, the failure poisons the communicators, unless all
-// ranks agreed on it (see exec.AgreedError), and later steps fail with it. If all ranks are in this
-// process, the next step can run; so it can after ctx has ended. A device that was lost in the
-// step stays lost.
+// *Error. If other processes hold ranks, the failure poisons the communicators, unless
+// all ranks agreed on it (see exec.AgreedError), and later steps fail with it. If all
+// ranks are in this process, the next step can run; so it can after ctx has ended. A
+// device that was lost in the step stays lost.
 //
-// If other processes hold ranks too, the first step begins with a comparison of the plans
-// and kernels, and it and later steps with one of inputs; see Options.Compare.
+// If other processes hold ranks too, the first step begins by comparing the plans and
+// kernels, and some steps by comparing inputs; see Options.Compare.
 //
-// The results are the caller's. When nobody refers to a large one any more, its memory
-// serves a later step, so that a loop that drops its results takes no fresh memory. The
-// session finds out by a garbage collection, at most one a step, and only where it costs
-// less than the memory would. Memory that Parts has lent is never taken.
+// The results belong to the caller. When a large result becomes unreachable, its memory
+// serves a later step, so a loop that drops its results needs no fresh memory. The
+// session finds such memory by a garbage collection, at most one per step, and only if
+// that costs less than fresh memory would. Memory returned by Parts is never reused.
 //
-// After the first steps Run allocates only the slice that it returns, its Arrays, and what
-// tells whether somebody refers to a large one. RunInto allocates nothing.
+// After the first steps Run allocates only the slice that it returns, its Arrays, and the
+// objects that track whether large ones are reachable. RunInto allocates nothing.
 func (s *Session) Run(ctx context.Context, in map[string]*Array) ([]*Array, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,16 +219,16 @@ func (s *Session) Run(ctx context.Context, in map[string]*Array) ([]*Array, erro
 }
 
 // RunInto is Run with the results in out, which has one entry per result of the plan.
-// Arrays in out are reused: each becomes the result, and its old memory is recycled unless
-// it was donated. An Array in out may also be an input of the step; it is read first. An
-// entry may be nil; the same Array twice is an error. So a loop that passes a step's
-// results to the next step, as training does with weights, needs to bind its inputs only
-// once. If RunInto fails, the arrays in out may be spent.
+// Arrays in out are reused: each becomes the result, and its old memory is recycled
+// unless it was donated. An Array in out may also be an input of the step; it is read
+// before being reused. An entry may be nil; the same Array twice is an error. So a loop
+// that passes a step's results to the next step, as training does with weights, binds its
+// inputs only once. If RunInto fails, the arrays in out may be spent.
 //
 // After the first steps RunInto allocates nothing, if the plan's kernels do not, and if
-// ctx never ends or is the same in every step; a step that compares inputs with other
-// processes does. Memory that kernels keep for products is
-// dropped by a garbage collection and then allocated once more.
+// ctx never ends or is the same in every step. Steps that compare inputs with other
+// processes do allocate. Packing buffers of kernels are dropped by a garbage collection
+// and then allocated once more.
 func (s *Session) RunInto(ctx context.Context, in map[string]*Array, out []*Array) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -255,14 +253,14 @@ func (s *Session) RunInto(ctx context.Context, in map[string]*Array, out []*Arra
 	if err := s.run(ctx, in); err != nil {
 		return err
 	}
-	s.Recycle(out...) // those that the step has read
+	s.Recycle(out...) // those read by the step
 	s.results(out)
 	return nil
 }
 
 // run runs a step whose inputs are bound.
 func (s *Session) run(ctx context.Context, in map[string]*Array) error {
-	if ctx.Err() != nil && len(s.ranks) == s.plan.Mesh.Ranks() { // ranks of other processes hear of it from those here
+	if ctx.Err() != nil && len(s.ranks) == s.plan.Mesh.Ranks() { // ranks of other processes learn of it from the ranks here
 		return fmt.Errorf("runtime: %s: the step did not begin: %w", s.plan.Name, context.Cause(ctx))
 	}
 	if err := s.openQueues(ctx); err != nil {
@@ -309,7 +307,7 @@ func (s *Session) abandon(in map[string]*Array) {
 	}
 }
 
-// results makes Arrays of the results of the finished step. It reuses the Arrays in out.
+// results makes Arrays of the results of the finished step, reusing the Arrays in out.
 func (s *Session) results(out []*Array) {
 	for i, p := range s.plan.Out {
 		a := out[i]
@@ -336,7 +334,7 @@ func (s *Session) results(out []*Array) {
 	}
 }
 
-// threads sets how many threads each rank's kernels may keep busy.
+// threads sets the number of threads that each rank's kernels may keep busy.
 func (s *Session) threads() {
 	s.crew.Step()
 	if s.opts.Threads <= 0 {
@@ -346,7 +344,8 @@ func (s *Session) threads() {
 	}
 }
 
-// agree compares the plan with those of ranks in other processes, in the first step only.
+// agree compares the plan with the plans of ranks in other processes, in the first step
+// only.
 func (s *Session) agree(ctx context.Context) error {
 	if s.agreed {
 		return nil
@@ -356,8 +355,8 @@ func (s *Session) agree(ctx context.Context) error {
 	return err
 }
 
-// bind gives every rank its parts of the inputs and memory for the results. Arrays in out
-// that are not inputs are recycled first, so that results can take their memory.
+// bind gives every rank its parts of the inputs and memory for the results. It first
+// recycles arrays in out that are not inputs, so that results can use their memory.
 func (s *Session) bind(in map[string]*Array, out []*Array) error {
 	if err := s.open(); err != nil {
 		return err
@@ -411,8 +410,8 @@ func (s *Session) bind(in map[string]*Array, out []*Array) error {
 	return nil
 }
 
-// RunNamed is Run with the results by name. The names are those of the plan's Out, no two
-// of which are equal.
+// RunNamed is Run with the results by name. The names are those in the plan's Out, which
+// are distinct.
 func (s *Session) RunNamed(ctx context.Context, in map[string]*Array) (map[string]*Array, error) {
 	out, err := s.Run(ctx, in)
 	if err != nil {

@@ -11,16 +11,15 @@ import (
 // spare is unused memory of one rank, kept for new arrays of the same number of
 // bytes. Several goroutines may use it at once.
 type spare struct {
-	heap *heap // where new memory comes from; nil is Go's heap
+	heap *heap // the source of new memory; nil is Go's heap
 	mu   sync.Mutex
 	free map[int64][]piece // by length
-	shut bool              // dropped: what is kept is given back at once
+	shut bool              // dropped: memory is released instead of kept
 }
 
 func newSpare(h *heap) *spare { return &spare{heap: h, free: map[int64][]piece{}} }
 
-// keep takes the memory of p. It does not if a device must see the memory and
-// does not.
+// keep takes the memory of p, unless it must be visible to a device and is not.
 func (s *spare) keep(p piece) {
 	if s.heap != nil && !s.heap.knows(p) {
 		return
@@ -34,7 +33,7 @@ func (s *spare) keep(p piece) {
 	s.free[p.Type.Bytes()] = append(s.free[p.Type.Bytes()], p)
 }
 
-// count returns how many pieces of the size there are.
+// count returns the number of pieces of the size.
 func (s *spare) count(size int64) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,7 +63,7 @@ func (s *spare) array(t graph.Type) (piece, error) {
 	return piece{array.Over(t, b.mem), b}, nil
 }
 
-// drop gives back all memory that belongs to a device, also what is kept later.
+// drop releases all memory that belongs to a device, now and when kept later.
 func (s *spare) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

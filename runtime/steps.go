@@ -8,23 +8,22 @@ import (
 	"github.com/gomoe/gomoe/collective"
 )
 
-// steps is what a session keeps from step to step, so that ranks run concurrently
+// steps is the state that a session keeps between steps, so that ranks run concurrently
 // and can stop each other.
 type steps struct {
 	running sync.WaitGroup // ranks that run on their workers
 	errs    []error        // by rank
 
 	mu    sync.Mutex
-	first error // the first error that is not agreed on
+	first error // the first error not agreed on
 
-	// ctx stops the ranks; it ends when the caller's context ends. It is kept
-	// while the caller passes the same context, because making a context allocates
-	// memory.
+	// ctx stops the ranks; it ends when the caller's context ends. It is kept while the
+	// caller passes the same context, because making a context allocates memory.
 	caller, ctx context.Context
 	cancel      context.CancelCauseFunc
 }
 
-// call is one function that a rank's worker runs.
+// call is one function for a rank's worker to run.
 type call struct {
 	ctx context.Context
 	do  func(*rank, context.Context) error
@@ -40,8 +39,8 @@ func (s *steps) under(ctx context.Context) context.Context {
 	return s.ctx
 }
 
-// same reports whether two contexts are equal. Contexts of types that cannot be
-// compared are never equal.
+// same reports whether two contexts are equal. Contexts of incomparable types are never
+// equal.
 func same(a, b context.Context) (same bool) {
 	defer func() { _ = recover() }()
 	return a == b
@@ -55,12 +54,12 @@ func (s *steps) forget() {
 	s.caller, s.ctx, s.cancel = nil, nil, nil
 }
 
-// each runs f for every rank of this process concurrently. It returns the first
-// error, when all ranks are done.
+// each runs f for every rank of this process concurrently. It returns the first error,
+// when all ranks are done.
 //
-// An error that is not agreed on stops the other ranks. An agreed error does not:
-// the other ranks reach it by themselves, maybe after exchanges in which the first
-// rank takes no part. Of agreed errors, each returns that of the lowest rank.
+// An error that is not agreed on stops the other ranks. An agreed error does not: the
+// other ranks reach it by themselves, maybe after exchanges without the first rank. Among
+// agreed errors, each returns the lowest rank's.
 func (s *Session) each(ctx context.Context, f func(r *rank, ctx context.Context) error) error {
 	t := &s.steps
 	if len(s.ranks) > 1 || s.ranks[0].lane != nil { // there is something to stop

@@ -6,19 +6,19 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// Totals is how long a rank's steps took, and what it did meanwhile. Kernels, Collectives and Waits do not overlap: what is
-// left of Steps is the start of steps and of instructions.
+// Totals has the times of a rank's steps and of its activities. Kernels, Collectives and
+// Waits do not overlap; the rest of Steps is the start of steps and instructions.
 type Totals struct {
 	Steps   time.Duration
 	Kernels time.Duration // on the host
-	// Collectives is for how long the rank exchanged data before anything else went on. It includes the time for which it
-	// waited for the other ranks of a collective.
+	// Collectives is the time during which the rank exchanged data and did nothing else.
+	// It includes waiting for the other ranks of a collective.
 	Collectives time.Duration
-	Beside      time.Duration // of collectives that ran beside kernels
-	Waits       time.Duration // for collectives beside kernels, and for a device
+	Beside      time.Duration // of collectives overlapping kernels
+	Waits       time.Duration // for collectives overlapping kernels, and for a device
 }
 
-// NewTotals returns a trace that writes nothing. It adds up times for Totals.
+// NewTotals returns a trace that writes nothing, only adding up times for Totals.
 func NewTotals() *Trace { return NewTrace(nil) }
 
 // Totals returns the times of a rank of this process since the trace was made.
@@ -37,7 +37,8 @@ func (t *Trace) count(rank int, which func(*Totals) *time.Duration, began time.T
 	t.totals[rank] = x
 }
 
-// countInstr counts an instruction on a track. That of a loop holds those of its body, which are counted themselves.
+// countInstr counts an instruction on a track. A loop instruction is not counted: its
+// body's instructions are.
 func (t *Trace) countInstr(track, rank int, in *lowering.Instr, began time.Time) {
 	switch {
 	case in.Loop != nil:

@@ -13,15 +13,14 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// Trace writes what every rank did in the Trace Event Format, which Perfetto and
+// Trace writes the activities of every rank in the Trace Event Format, which Perfetto and
 // chrome://tracing open. Each rank has one track, with one slice per kernel and
-// collective; a slice has its source line, and for collectives their bytes. The slice of a
-// loop holds those of its body, each with its iteration. If a plan
-// runs collectives beside kernels, a rank's collectives are on a second track, and the
-// first track shows where the rank waits for them. A device has a track of its own, with
-// one slice per segment by the device's clock, which lists the segment's instructions.
-// Events are written as they happen, so memory does not grow. A nil Trace records
-// nothing.
+// collective; a slice has its source line, and for collectives their bytes. The slice of
+// a loop contains its body's slices, each with its iteration. If a plan overlaps
+// collectives with kernels, a rank's collectives are on a second track, and the first
+// track shows the rank's waits for them. A device has a track of its own, with one slice
+// per segment by the device's clock, which lists the segment's instructions. Events are
+// written as they happen, so memory does not grow. A nil Trace records nothing.
 type Trace struct {
 	mu      sync.Mutex
 	w       io.Writer
@@ -54,8 +53,8 @@ func CreateTrace(path string) (*Trace, error) {
 // devices is the number of the track of rank 0's device; other devices' tracks follow.
 const devices = 2 << 20
 
-// communication is the number of the track of rank 0's collectives in plans that run
-// them beside kernels; other ranks' follow. A rank's own track has the rank's number.
+// communication is the number of the track of rank 0's collectives in plans that overlap
+// them with kernels; other ranks' follow. A rank's own track has the rank's number.
 const communication = 1 << 20
 
 type traceEvent struct {
@@ -69,9 +68,9 @@ type traceEvent struct {
 	Args map[string]any `json:"args,omitempty"`
 }
 
-// Clock records when the trace began by this machine's clock, and the offset to add to
-// get rank 0's clock, which is off by at most uncertain. Traces of a job's processes can
-// then be merged into one. Only the first call counts.
+// Clock records the start of the trace by this machine's clock, and the offset to rank
+// 0's clock, accurate to uncertain. The traces of a job's processes can then be merged
+// into one. Only the first call counts.
 func (t *Trace) Clock(rank int, offset, uncertain time.Duration) {
 	if t == nil {
 		return
@@ -96,7 +95,7 @@ func (t *Trace) add(r *rank, in *lowering.Instr, began time.Time) {
 	}
 }
 
-// addOn records an instruction of r on the track of this number.
+// addOn records an instruction of r on the given track.
 func (t *Trace) addOn(track int, r *rank, in *lowering.Instr, began time.Time) {
 	if t.countInstr(track, r.comm.Rank(), in, began); t.w == nil {
 		return
@@ -124,7 +123,7 @@ func (t *Trace) addOn(track int, r *rank, in *lowering.Instr, began time.Time) {
 	t.write(e, began, time.Now())
 }
 
-// addCollective is add for a collective of a plan that runs some collectives beside
+// addCollective is add for a collective of a plan that overlaps some collectives with
 // kernels: it goes to the rank's second track.
 func (t *Trace) addCollective(r *rank, in *lowering.Instr, began time.Time) {
 	if t != nil {
@@ -141,8 +140,8 @@ func (t *Trace) addWait(rank int, began time.Time) {
 	t.write(traceEvent{Name: "wait", Cat: "wait", Ph: "X", Tid: rank}, began, time.Now())
 }
 
-// addSpan records a segment that a rank's device has done. The slice's name lists the
-// segment's instructions, so that the same segment has the same name in every step.
+// addSpan records a segment run by a rank's device. The slice's name lists the segment's
+// instructions, so the same segment has the same name in every step.
 func (t *Trace) addSpan(r *rank, s Span) {
 	rank, p := r.comm.Rank(), r.plan
 	var names, lines []string
@@ -218,8 +217,8 @@ func (t *Trace) put(e traceEvent) {
 	}
 }
 
-// Close ends the trace and returns the first error of any write. After an error there is no
-// file of CreateTrace. Call Close once.
+// Close ends the trace and returns the first error of any write. After an error
+// CreateTrace leaves no file. Call Close once.
 func (t *Trace) Close() error {
 	if t == nil {
 		return nil

@@ -8,13 +8,12 @@ import (
 // keepFor is how long an idle worker waits before its goroutine ends.
 const keepFor = time.Second
 
-// worker is a goroutine that serves one call after another. A call starts the
-// goroutine if it does not exist; the goroutine ends when it has been idle for
-// keepFor or is closed. So consecutive steps start no goroutines, and a session that
-// nobody closes leaves none behind.
+// worker is a goroutine that serves one call after another. A call starts the goroutine
+// if it does not exist; the goroutine ends when it has been idle for keepFor or is
+// closed. So consecutive steps start no goroutines, and an unclosed session leaks none.
 type worker[T any] struct {
 	serve func(T)
-	calls chan T // has room for one call
+	calls chan T // buffers one call
 	close chan struct{}
 	ended sync.WaitGroup
 
@@ -27,8 +26,8 @@ func newWorker[T any](serve func(T)) *worker[T] {
 	return &worker[T]{serve: serve, calls: make(chan T, 1), close: make(chan struct{})}
 }
 
-// call has c served and does not wait for it. All earlier calls must have been
-// served. A closed worker serves c too, and ends afterwards.
+// call hands c to the goroutine and does not wait for it. All earlier calls must have
+// been served. A closed worker serves c too, and ends afterwards.
 func (w *worker[T]) call(c T) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
