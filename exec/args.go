@@ -9,36 +9,36 @@ import (
 )
 
 // Kernel is an implementation on the host. It reads a.In and writes every element of
-// a.Out, whose contents are undefined before. It takes all sizes from the arrays that
-// it is given, because ragged arrays come cut to the rows in use. Its result does not
-// depend on a.Threads. An error stops all ranks.
+// a.Out, which has undefined contents before. It takes all sizes from these arrays,
+// because ragged arrays are cut to the rows in use. Its result does not depend on
+// a.Threads. An error stops all ranks.
 type Kernel func(a *Args) error
 
-// Args are what a kernel works on.
+// Args are the arguments of a kernel.
 type Args struct {
 	In, Out []array.Array
-	// Kept lists the arguments that may have a prepared copy; Copies are the copies.
-	// See Packed.
+	// Kept lists the arguments that may have a packed copy; Copies are the copies. See
+	// Packed.
 	Kept   []int
 	Copies []array.Array
 	Mesh   sharding.Mesh
 	Rank   int
-	// Threads is how many goroutines a kernel may keep busy.
+	// Threads is the number of goroutines that a kernel may keep busy.
 	Threads int
 	// Crew helps with Parallel; nil means a new goroutine for every piece.
 	Crew *Crew
-	// Scratch is where Make and New take memory from; nil means newly allocated memory.
+	// Scratch is the source of memory for Make and New; nil means newly allocated memory.
 	Scratch *Scratch
 }
 
 // Index returns the rank's index along axes; the first axis varies slowest.
 func (a *Args) Index(axes []string) int { return a.Mesh.Index(a.Rank, axes) }
 
-// Part returns which of n units the rank has if axes split them; see sharding.Mesh.Part.
+// Part returns the rank's range of n units split along axes; see sharding.Mesh.Part.
 func (a *Args) Part(axes []string, n int) (start, size int) { return a.Mesh.Part(a.Rank, axes, n) }
 
-// Packed returns the prepared copy of argument i that its instruction has asked for. It
-// is nil if there is none in this step; the kernel then works on the argument itself.
+// Packed returns the packed copy of argument i requested by its instruction. It is nil if
+// there is none in this step; the kernel then works on the argument itself.
 func (a *Args) Packed(i int) []byte {
 	for k, arg := range a.Kept {
 		if arg == i {
@@ -49,7 +49,7 @@ func (a *Args) Packed(i int) []byte {
 }
 
 // Separate moves the copies from the end of a.In, which holds all arguments of an
-// instruction, to a.Copies. They are copies of the arguments that kept lists.
+// instruction, to a.Copies. They are copies of the arguments listed in kept.
 func (a *Args) Separate(kept []int) {
 	n := len(a.In) - len(kept)
 	a.Kept, a.Copies, a.In = kept, append(a.Copies[:0], a.In[n:]...), a.In[:n]
@@ -58,8 +58,8 @@ func (a *Args) Separate(kept []int) {
 // Exchange is the body of a collective: it calls one method of g once, with c.
 type Exchange func(ctx context.Context, g collective.Group, c collective.Call, a *Args) error
 
-// AgreedError is the error of a kernel that every rank returns alike, because every rank has
-// computed it from the same gathered data. It ends the step without poisoning the
+// AgreedError is the error of a kernel that every rank returns alike, because every rank
+// computes it from the same gathered data. It ends the step without poisoning the
 // communicator, so the next step may run.
 type AgreedError struct{ Err error }
 

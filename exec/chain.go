@@ -7,25 +7,24 @@ import (
 )
 
 const (
-	// chunkBytes is the size of all values of a chunk together: those that are read,
-	// written and intermediate. It is a part of a second-level cache.
+	// chunkBytes is the size of all values of a chunk together: inputs, outputs and
+	// intermediates. It is a part of a second-level cache.
 	chunkBytes = 192 << 10
-	// Chunks have at least leastChunk elements, so that the cost of calling a kernel is
-	// spread over them, and at most mostChunk. Both numbers are multiples of a cache
-	// line.
+	// Chunks have at least leastChunk elements, to amortise the cost of calling a kernel,
+	// and at most mostChunk. Both numbers are multiples of a cache line.
 	leastChunk, mostChunk = 512, 4096
 )
 
 // Operand is an argument or a result of a chain or of one of its links.
 type Operand struct {
-	Buf  int // tells the operand apart from others
+	Buf  int // identifies the operand
 	Mem  int // identifies the memory: operands that differ only in type have the same Mem
 	Type graph.Type
 }
 
 // Link is one step of a chain: an elementwise kernel. Each element of a result depends
-// only on the arguments' elements at the same place and on arguments without dimensions.
-// All other arguments and results have as many elements as the chain has.
+// only on the arguments' elements at the same index and on scalar arguments. All other
+// arguments and results have as many elements as the chain has.
 type Link struct {
 	Kernel  Kernel
 	In, Out []Operand
@@ -35,7 +34,7 @@ type Link struct {
 	Repeat int
 }
 
-// LinkError is the error of one link of a chain. It names the link.
+// LinkError is the error of one link of a chain, with the link's number.
 type LinkError struct {
 	Link int
 	Err  error
@@ -44,11 +43,11 @@ type LinkError struct {
 func (e *LinkError) Error() string { return e.Err.Error() }
 func (e *LinkError) Unwrap() error { return e.Err }
 
-// chain is the kernel that runs several elementwise ones. It is immutable.
+// chain is a kernel that runs several elementwise ones. It is immutable.
 type chain struct {
 	links []link
 	slots []int // bytes per element of each intermediate value, then of each result
-	at    []int // where the slots begin, in bytes per element of a chunk
+	at    []int // offsets of the slots, in bytes per element of a chunk
 	width int   // bytes of all slots per element of a chunk
 	step  int   // elements per chunk
 	// lastRead is, per argument, the last link that reads it; wrote is, per result, the
@@ -56,7 +55,7 @@ type chain struct {
 	lastRead, wrote []int
 }
 
-// link is a Link with the places of its operands.
+// link is a Link with its operands resolved.
 type link struct {
 	kernel  Kernel
 	in, out []operand
@@ -64,12 +63,12 @@ type link struct {
 	once    bool // the result is the same for every chunk: run for the first chunk only
 }
 
-// operand says where a link's argument or result lies.
+// operand is the location of a link's argument or result.
 type operand struct {
 	place place
 	index int
 	dtype graph.DType
-	whole bool // has no dimensions and is passed as it is
+	whole bool // a scalar, passed unchanged
 }
 
 type place uint8
@@ -81,17 +80,17 @@ const (
 )
 
 // NewChain returns a kernel that runs the links one after another on chunks of the
-// arrays, so that what one link writes is still in the cache when the next link reads
+// arrays, so that the output of one link is still in the cache when the next link reads
 // it. It also returns the scratch memory, in bytes, that the kernel needs on every
-// thread. Values that are neither arguments nor results exist only in that memory. in
-// and out are the kernel's arguments and results. chunk is the number of elements of a
-// chunk, rounded up to a multiple of 8; 0 means as many as the cache holds.
+// thread. Values that are neither arguments nor results exist only in that memory. in and
+// out are the kernel's arguments and results. chunk is the number of elements of a chunk,
+// rounded up to a multiple of 8; 0 means as many as the cache holds.
 //
 // The kernel may write a result over an argument of the same element type. If a link
 // fails, the error is a LinkError.
 func NewChain(in, out []Operand, links []Link, chunk int) (k Kernel, scratch int64) {
 	c := &chain{lastRead: make([]int, len(in)), wrote: make([]int, len(out))}
-	at := map[int]operand{} // by Mem: what links write
+	at := map[int]operand{} // by Mem: the outputs of links
 	dies := map[int]int{}   // by Mem: the last link that reads it
 	for k := range links {
 		for _, o := range links[k].In {

@@ -10,13 +10,13 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// chunks is what a rank keeps between calls of chains.
+// chunks is a rank's state kept between calls of chains.
 type chunks struct {
 	chain  *chain
 	args   *Args
 	staged []bool // by result: written to a slot first; see stage
 	walks  []*walk
-	next   atomic.Int32 // number of walks taken
+	next   atomic.Int32 // number of walks in use
 }
 
 // walk is the state of one goroutine that runs a chain.
@@ -25,7 +25,7 @@ type walk struct {
 	args  Args
 	shape [1]int // of every array of the chunk
 	mem   []byte // the slots
-	link  int    // the link that is running
+	link  int    // the link being run
 	err   error
 }
 
@@ -80,7 +80,7 @@ func (w *chunks) stage() {
 
 // Piece runs the chain on elements lo to hi.
 func (w *chunks) Piece(lo, hi int) {
-	k := w.walks[w.next.Add(1)-1] // a walk that no other goroutine uses
+	k := w.walks[w.next.Add(1)-1] // a walk used by no other goroutine
 	defer func() {
 		if r := recover(); r != nil {
 			k.err = fmt.Errorf("internal error: %v\n%s", r, debug.Stack())
@@ -164,14 +164,14 @@ func (w *walk) array(o operand, at, n int, staged bool) array.Array {
 }
 
 // repeat sets element i of dst to element ((at+i)/inner) mod n of src, where n is the
-// length of src. size is the size of an element in bytes.
+// length of src. An element has size bytes.
 func repeat(dst, src []byte, size, inner, at int) {
 	n := len(src) / size
 	if n == 0 || len(dst) == 0 {
 		return
 	}
 	if inner == 1 {
-		// A single row is repeated: copy it once in full, then double what is there.
+		// A single row is repeated: copy it once in full, then double the copy.
 		k := copy(dst, src[at%n*size:])
 		for start := k; k < len(dst); {
 			if k-start < len(src) {

@@ -10,23 +10,23 @@ import (
 	"time"
 )
 
-// Crew is the threads that the ranks of a session share: the ranks' own threads,
-// and helpers that take pieces of their kernels. There are only as many helpers as
-// there are otherwise idle processors, so when some ranks wait in a collective,
-// the other ranks get their processors. Results do not depend on which thread does
-// which piece.
+// Crew is the set of threads shared by the ranks of a session: the ranks' own threads,
+// and helpers that run pieces of their kernels. There are only as many helpers as idle
+// processors, so while some ranks wait in a collective, the other ranks get their
+// processors. Results do not depend on the assignment of pieces to threads.
 //
-// A helper without work polls for up to a third of a millisecond, then sleeps, and ends after
-// a second; it polls for less where other programs want its processor. Close ends all helpers
-// at once. Several goroutines may call the methods at once. A nil Crew has no helpers.
+// A helper without work polls for up to a third of a millisecond, then sleeps, and ends
+// after a second; it polls for less if other programs need its processor. Close ends all
+// helpers at once. Several goroutines may call the methods at once. A nil Crew has no
+// helpers.
 type Crew struct {
 	limit   int32        // largest number of busy threads, 0 for one per processor
 	procs   atomic.Int32 // number of processors when the last step began
 	busy    atomic.Int32 // ranks that compute, and helpers with work
-	crowded atomic.Int32 // how many more times to poll for a short time only
+	crowded atomic.Int32 // number of times left to poll only briefly
 
 	mu      sync.Mutex
-	idle    []*helper // the helper that became idle last is used first, because it may still poll
+	idle    []*helper // the helper that became idle last is used first, because it may still be polling
 	forks   []*fork
 	helpers int
 	closed  bool
@@ -34,32 +34,31 @@ type Crew struct {
 }
 
 const (
-	// looks, times looksAtOnce, is how often a helper polls for work before it sleeps: for some
-	// 300 µs. Waking up takes 5 to 50 µs, and what a rank does alone
-	// between two kernels that are shared takes 10 to 200: of a token of OLMoE in q4_k, a rank
-	// worked alone for 0.65 ms of 7 while its helper woke up, when polling took 30 µs. Other
-	// goroutines run after every looksAtOnce looks. They are counts and not times, because clocks
-	// may stand still in tests.
+	// looks, times looksAtOnce, is the number of polls of a helper before it sleeps: some
+	// 300 µs. Waking up takes 5 to 50 µs, and the serial work of a rank between two
+	// shared kernels 10 to 200 µs. When polling took 30 µs, a rank worked alone for 0.65
+	// ms of the 7 ms of a token of OLMoE in q4_k while its helper woke up. Other
+	// goroutines run after every looksAtOnce looks. These are counts and not times,
+	// because clocks may stand still in tests.
 	looks, looksAtOnce = 60, 2048
-	// If more than absent has passed for looksAtOnce looks, another goroutine or program has used the
-	// processor. Polling then ends, and the next crowd times it has fewLooks, as that of a rank for its
-	// helpers' end always has.
+	// If looksAtOnce looks take longer than absent, another goroutine or program has used
+	// the processor. Polling then ends, and the next crowd polls have only fewLooks, like
+	// every wait of a rank for its helpers.
 	absent          = 200 * time.Microsecond
 	fewLooks, crowd = 6, 64
-	// keepFor is how long a helper sleeps before its goroutine ends.
+	// keepFor is the time that a helper sleeps before its goroutine ends.
 	keepFor = time.Second
 )
 
-// NewCrew returns a crew that keeps at most limit threads busy, including the
-// ranks' own; 0 means as many as Go may use processors.
+// NewCrew returns a crew that keeps at most limit threads busy, including the ranks' own;
+// 0 means GOMAXPROCS.
 func NewCrew(limit int) *Crew {
 	c := &Crew{limit: int32(limit)}
 	c.procs.Store(int32(runtime.GOMAXPROCS(0)))
 	return c
 }
 
-// Enter says that a rank computes from now on. Leave says that it stops: it waits
-// for others or is done.
+// Enter marks a rank as computing. Leave marks it as waiting for others or done.
 func (c *Crew) Enter() {
 	if c != nil {
 		c.busy.Add(1)
@@ -77,7 +76,7 @@ func (c *Crew) Leave() {
 // changed.
 func (c *Crew) Step() { c.procs.Store(int32(runtime.GOMAXPROCS(0))) }
 
-// spare returns how many more helpers may work.
+// spare returns the number of further helpers that may work.
 func (c *Crew) spare() int {
 	limit := c.limit
 	if limit == 0 {
@@ -101,7 +100,7 @@ func (c *Crew) Close() {
 // helper is a goroutine that works on pieces of forks.
 type helper struct {
 	crew *Crew
-	work atomic.Pointer[fork] // the work to do: taken by the helper, or taken back by the rank that gave it
+	work atomic.Pointer[fork] // the work to do: claimed by the helper, or reclaimed by the rank that gave it
 	wake chan struct{}
 }
 
@@ -116,8 +115,8 @@ func (h *helper) rouse() {
 type fork struct {
 	w        Work
 	n, parts int
-	next     atomic.Int32 // the next piece that nobody has taken
-	open     atomic.Int32 // helpers that are working, and the rank itself
+	next     atomic.Int32 // the next unclaimed piece
+	open     atomic.Int32 // helpers working, and the rank itself
 	done     chan struct{}
 	given    []*helper
 
@@ -162,7 +161,7 @@ func (c *Crew) take(n, parts int, w Work) *fork {
 func (c *Crew) run(n, parts int, w Work) {
 	k := c.take(n, parts, w)
 	k.pieces()
-	for _, h := range k.given { // helpers that have not begun are not needed any more
+	for _, h := range k.given { // helpers that have not begun are no longer needed
 		if h.work.CompareAndSwap(k, nil) {
 			k.open.Add(-1)
 			c.free(h)
@@ -225,10 +224,11 @@ func (c *Crew) free(h *helper) {
 	}
 }
 
-// look polls ready for a while, if processors are idle, and returns its last
-// answer. Between calls it lets other goroutines run. own is 1 if the caller counts as busy
-// itself, as a rank does that waits for its helpers, and 0 otherwise. A rank polls for a short time only:
-// what its helpers have in hand is small, and where they lack a processor, it may be this one.
+// look polls ready for a while, if processors are idle, and returns its last answer.
+// Between polls it lets other goroutines run. own is 1 if the caller counts as busy
+// itself, as a rank does while waiting for its helpers, and 0 otherwise. A rank polls
+// only briefly: its helpers have little work left, and if they lack a processor, it may
+// be this one.
 func (c *Crew) look(own int32, ready func() bool) bool {
 	if c.busy.Load()-own >= c.procs.Load() {
 		return ready()
@@ -301,8 +301,8 @@ func (h *helper) run() {
 	}
 }
 
-// ends removes h from the crew if the crew is closed, or if h has slept for
-// keepFor. It does not if h has been given work in the meantime.
+// ends removes h from the crew if the crew is closed, or if h has slept for keepFor,
+// unless h has been given work in the meantime.
 func (c *Crew) ends(h *helper, slept bool) bool {
 	if !slept && h.work.Load() != nil {
 		return false

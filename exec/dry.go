@@ -6,11 +6,11 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// Dry counts the memory that kernels take beside their arguments and results. It does so
-// in dry runs: a kernel gets arrays that have a type and no memory (see array.Outline), and
-// the code that decides how much memory to take runs as it does in a step. A dry run reads
-// and writes no elements: MakeDirty returns no elements, and Share does only one piece of
-// a Taker and nothing of other Work.
+// Dry counts the memory that kernels use in addition to their arguments and results. It
+// does so in dry runs: a kernel gets arrays with a type and without memory (see
+// array.Outline), and the code that computes the size of its memory runs as in a step. A
+// dry run reads and writes no elements: MakeDirty returns no elements, and Share runs
+// only one piece of a Taker and none of other Work.
 //
 // The zero Dry has counted nothing. It is for one goroutine.
 type Dry struct {
@@ -20,12 +20,12 @@ type Dry struct {
 	args    Args
 }
 
-// A kernel that takes fewer bytes of Scratch, or on a thread, than leastCounted is not
+// A kernel that uses fewer bytes of Scratch, or on a thread, than leastCounted is not
 // counted.
 const leastCounted = 8 << 10
 
-// Taker is a Work whose pieces take memory on their threads, such as matrix products.
-// Their Piece passes Args.Dry to what takes the memory.
+// Taker is a Work with pieces that use memory on their threads, such as matrix products.
+// Their Piece passes Args.Dry to the allocating code.
 type Taker interface {
 	Work
 	taker()
@@ -36,8 +36,8 @@ type Taking struct{}
 
 func (Taking) taker() {}
 
-// Run does a dry run of k with arrays of these types on so many threads of a rank of
-// a.Mesh. If k returns an error, what it took before is counted.
+// Run does a dry run of k with arrays of these types, on the given number of threads of a
+// rank of a.Mesh. If k returns an error, the memory used until then is counted.
 func (d *Dry) Run(k Kernel, a Args) {
 	scratch := Scratch{dry: &d.thread, busy: 1}
 	d.args = a
@@ -61,11 +61,11 @@ func (d *Dry) Run(k Kernel, a Args) {
 	}
 }
 
-// Shared returns the most bytes that a kernel has taken of Args.Scratch.
+// Shared returns the largest number of bytes that a kernel has used of Args.Scratch.
 func (d *Dry) Shared() int64 { return d.shared }
 
-// OnThreads returns the bytes of the buffers that threads keep between kernels, of all
-// threads together. Kernels that use the same buffer share its memory.
+// OnThreads returns the total bytes of the buffers that threads keep between kernels.
+// Kernels that use the same buffer share its memory.
 func (d *Dry) OnThreads() int64 {
 	var sum int64
 	for _, n := range d.buffers {
@@ -74,8 +74,7 @@ func (d *Dry) OnThreads() int64 {
 	return sum
 }
 
-// plus and times are the largest number where the result would be larger, as for absurd
-// shapes.
+// plus and times saturate at the largest int64, as for absurd shapes.
 func plus(x, y int64) int64 {
 	if x > math.MaxInt64-y {
 		return math.MaxInt64
@@ -90,8 +89,7 @@ func times(x, y int64) int64 {
 	return x * y
 }
 
-// Dry returns what counts the memory that is taken on this thread, nil if the run is not a
-// dry run.
+// Dry returns the counter of memory used on this thread, nil if the run is not a dry run.
 func (a *Args) Dry() *kernel.Dry {
 	if a.Scratch == nil {
 		return nil

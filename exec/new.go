@@ -1,14 +1,14 @@
 package exec
 
-// object is a value that the kernels of a rank reuse.
+// object is a value reused by the kernels of a rank.
 type object struct {
 	what any
 	used bool // since Scratch.Reset
 }
 
 // New returns a zero W that belongs to the kernel until it returns, such as the Work
-// that the kernel shares. It comes from a.Scratch, which all kernels of the rank
-// use; if a.Scratch is nil, New allocates. Pieces of Share must not call New.
+// passed to Share. It comes from a.Scratch, which all kernels of the rank use; if
+// a.Scratch is nil, New allocates. Pieces of Share must not call New.
 func New[W any](a *Args) *W {
 	w := NewDirty[W](a)
 	var zero W
@@ -16,8 +16,8 @@ func New[W any](a *Args) *W {
 	return w
 }
 
-// NewDirty is New without the zeroing: the W holds what the last kernel left in it,
-// such as slices to append to.
+// NewDirty is New without the zeroing: W keeps the contents left by the last kernel, such
+// as slices to append to.
 func NewDirty[W any](a *Args) *W {
 	s := a.Scratch
 	if s == nil {

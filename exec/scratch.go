@@ -7,26 +7,26 @@ import (
 	"github.com/gomoe/gomoe/internal/pages"
 )
 
-// Plain is an element of scratch memory: it holds no pointers.
+// Plain is an element type of scratch memory: it holds no pointers.
 type Plain interface {
 	int | int32 | int64 | uint32 | uint8 | float32 | float64 | bool
 }
 
-// Scratch is memory that a rank's kernels use one after another, so that a step
-// allocates nothing. It grows to the size that the largest kernel has asked for.
+// Scratch is memory that a rank's kernels use one after another, so that a step allocates
+// nothing. It grows to the largest size requested by a kernel.
 type Scratch struct {
-	mem  []uint64 // in words, whose alignment suits all element types
+	mem  []uint64 // in words, aligned for all element types
 	used int      // words handed out since Reset, including those that did not fit
-	// chunks is what fused instructions keep between calls.
+	// chunks is the state of fused instructions kept between calls.
 	chunks  *chunks
-	objects []object // what New has made
-	// In a dry run, the dry run, and how many threads do pieces of a Taker.
+	objects []object // made by New
+	// The dry run, if this is one, and its number of threads running pieces of a Taker.
 	dry  *kernel.Dry
 	busy int
 }
 
 // NewScratch returns a Scratch of the given number of bytes. Kernels that need no more
-// than that cause no further allocation.
+// cause no further allocation.
 func NewScratch(bytes int64) *Scratch {
 	mem := make([]uint64, (bytes+7)/8)
 	pages.Large(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(mem))), len(mem)*8))
@@ -79,7 +79,8 @@ func room[E Plain](a *Args, n int) (out []E, fresh bool) {
 	return unsafe.Slice((*E)(unsafe.Pointer(&s.mem[at])), n), false
 }
 
-// take hands out n elements of the size in bytes, and returns the first of their words.
+// take hands out n elements of the given size in bytes, and returns the index of their
+// first word.
 func (s *Scratch) take(n, size int) (at int) {
 	at = s.used
 	s.used += n/8*size + (n%8*size+7)/8

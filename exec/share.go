@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Work is what Share divides into pieces.
+// Work is divided into pieces by Share.
 type Work interface {
 	// Piece does the work from lo to hi.
 	Piece(lo, hi int)
@@ -20,11 +20,11 @@ func (f whole) Piece(lo, hi int) { f(lo, hi) }
 // Parallel is Share for a function, which has to be allocated.
 func (a *Args) Parallel(n, grain int, f func(lo, hi int)) { a.Share(n, grain, whole(f)) }
 
-// Share splits 0..n into pieces of at least grain, has w do each piece, and returns when
-// all are done. There are at most a.Threads pieces, and they run concurrently. The result
-// of w must not depend on how the range is cut. If a piece panics, Share panics when all
-// pieces are done. Kernels of a step take their Work from New, or call the function Share,
-// so that nothing is allocated.
+// Share splits 0..n into pieces of at least grain, runs w on each piece, and returns when
+// all are done. There are at most a.Threads pieces, running concurrently. The result of w
+// must not depend on the division of the range. If a piece panics, Share panics when all
+// pieces are done. Kernels of a step take their Work from New, or call the function
+// Share, so that nothing is allocated.
 //
 // Sharing work takes 1 to 5 microseconds while helpers poll for it, and some 20 if they
 // sleep. Choose grain so that a piece takes about 20 microseconds.
@@ -82,7 +82,7 @@ func separately(n, parts int, w Work) {
 	}
 }
 
-// Alone reports whether Share would leave all of 0..n as one piece.
+// Alone reports whether Share would run all of 0..n as one piece.
 func (a *Args) Alone(n, grain int) bool { return a.pieces(n, grain) <= 1 }
 
 func (a *Args) pieces(n, grain int) int {
