@@ -10,15 +10,15 @@ type Group interface {
 	// Rank is this member's index in the group, 0 to Size()-1.
 	Rank() int
 	Size() int
-	// AllSum adds the members' src element by element, in rank order or as
-	// Call.Pairs says, into every member's dst. dst may be src. Sums of bf16 and f16 are formed in
-	// f32 and rounded once; bool is not summed.
+	// AllSum adds the members' src element by element, in rank order or according to
+	// Call.Pairs, into every member's dst. dst may be src. Sums of bf16 and f16 are
+	// formed in f32 and rounded once; bool is not summed.
 	AllSum(ctx context.Context, c Call, dst, src []byte) error
 	// AllGather writes the src of every member, in member order, into every
 	// dst. All src have the same size.
 	AllGather(ctx context.Context, c Call, dst, src []byte) error
-	// ReduceScatter adds the members' src as AllSum does and cuts the sum into
-	// Size() equal parts; part Rank() is left in dst.
+	// ReduceScatter adds the members' src like AllSum and cuts the sum into Size() equal
+	// parts, storing part Rank() in dst.
 	ReduceScatter(ctx context.Context, c Call, dst, src []byte) error
 	// AllToAll sends src[i] to member i and receives dst[i] from it. Sender and
 	// receiver must give the same length for a part; it may be 0.
@@ -27,14 +27,15 @@ type Group interface {
 	Barrier(ctx context.Context, c Call) error
 }
 
-// PairSums is what Limited.Lacks calls all_sum and reduce_scatter with Call.Pairs.
+// PairSums is the name under which Limited.Lacks knows all_sum and reduce_scatter with
+// Call.Pairs.
 const PairSums = "sum in pairs"
 
-// Limited is a group that does not have all operations, so that a plan can be refused before
-// its first step.
+// Limited is implemented by groups without some operations, so that a plan can be refused
+// before its first step.
 type Limited interface {
-	// Lacks returns why the group does not have the operation of that name, as all_to_all,
-	// and which transports have it; nil if the group has it. Sums with Call.Pairs have the name
-	// PairSums.
+	// Lacks returns the reason why the group does not have the named operation, such as
+	// all_to_all, and the transports that have it; nil if the group has it. Sums with
+	// Call.Pairs have the name PairSums.
 	Lacks(op string) error
 }
