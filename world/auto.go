@@ -11,7 +11,7 @@ import (
 )
 
 // automatic returns a link that uses shared memory within machines and TCP between them.
-// All ranks decide for the same kinds of link. If only some ranks share a machine, all ranks
+// All ranks choose the same kinds of link. If only some ranks share a machine, all ranks
 // take part in making both links, because the site's Gather and Dial are collective.
 func automatic(ctx context.Context, site link.Site) (link.Link, error) {
 	near := neighbours(site)

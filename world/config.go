@@ -10,7 +10,7 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Mode is where the ranks of a job live.
+// Mode is the assignment of a job's ranks to processes.
 type Mode int
 
 const (
@@ -35,36 +35,35 @@ func (m Mode) String() string {
 	return fmt.Sprintf("Mode(%d)", int(m))
 }
 
-// Config says what a World is to be. The zero Config takes what the
-// environment describes.
+// Config configures a World. The zero Config follows the environment.
 type Config struct {
 	Mode Mode
-	// Transport is what carries data between processes: tcp, shm (one machine only),
-	// verbs, mpi, MLX's own protocols ring and jaccl, or auto. With auto it is shm if all
-	// ranks are on one machine, shm within machines and tcp between them if only some share a
-	// machine, else tcp; and tcp, with a line to Log, where a rank cannot have shared memory.
-	// Empty means what GOMOE_TRANSPORT says, or auto. Between ranks of one process it is
-	// always local.
+	// Transport carries data between processes: tcp, shm (one machine only), verbs, mpi,
+	// MLX's own protocols ring and jaccl, or auto. With auto it is shm if all ranks are
+	// on one machine, shm within machines and tcp between them if only some share a
+	// machine, else tcp. If a rank cannot have shared memory, auto uses tcp and logs a
+	// line. Empty means the value of GOMOE_TRANSPORT, or auto. Ranks of one process
+	// always use local.
 	Transport string
-	// Mesh, if it is not nil, is the mesh that all jobs run on. Every process states the
-	// same mesh, and the job must have as many ranks as the mesh.
+	// Mesh, if not nil, is the mesh of all jobs. Every process must give the same mesh,
+	// and the job must have as many ranks as the mesh.
 	Mesh *sharding.Mesh
 	// Fallback permits another mode or transport if the requested one is not available.
-	// Log and Info say what was done instead. Without Fallback that is an error.
+	// Log and Info then name the replacement. Without Fallback that is an error.
 	Fallback bool
-	// Deadline is how long ranks wait for each other: for all to come to Setup, for any
-	// progress of a collective, and for a sign of life. It is the same on all ranks; see
-	// package watch for what it decides. 0 means what GOMOE_DEADLINE says, or
+	// Deadline is the time that ranks wait for each other: for all to call Setup, for any
+	// progress of a collective, and for a heartbeat. It must be the same on all ranks;
+	// see package watch for its effects. 0 means the value of GOMOE_DEADLINE, or
 	// jaccl.DefaultDeadline.
 	Deadline time.Duration
-	// Flight is the folder into which every process of a job writes its last operations
+	// Flight is the folder to which every process of a job writes its last operations
 	// when the job fails, and when one of the processes gets the signal SIGUSR1; see
-	// package flight. Empty means what GOMOE_FLIGHT says, or a folder for this run of the
-	// job in the system's folder for temporary files, which only this user may enter; off
-	// means that nothing is written.
+	// package flight. Empty means the value of GOMOE_FLIGHT, or a folder for this run of
+	// the job in the system's folder for temporary files, accessible to this user only.
+	// off writes nothing.
 	Flight string
-	// Log is told of fallbacks and of strangers that were turned away; nil is standard
-	// error.
+	// Log receives messages about fallbacks and about strangers that were turned away;
+	// nil is standard error.
 	Log io.Writer
 	// Getenv reads the environment; nil is os.Getenv.
 	Getenv func(string) string
@@ -88,7 +87,7 @@ func (c Config) String() string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// equal compares all that String shows.
+// equal compares all fields shown by String.
 func (c Config) equal(d Config) bool { return c.String() == d.String() }
 
 func (c Config) log() io.Writer {

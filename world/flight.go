@@ -20,15 +20,15 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// recording writes this rank's last operations to a file when the job fails, when
-// another rank asks for them, and on a signal.
+// recording writes this rank's last operations to a file when the job fails, on request
+// of another rank, and on a signal.
 type recording struct {
 	folder   flight.Folder // empty for none
 	log      io.Writer
 	about    flight.About
 	mu       sync.Mutex
 	recorder *flight.Recorder // nil before the ranks are connected
-	watch    *watch.Watch     // nil where ranks have none
+	watch    *watch.Watch     // nil if ranks have none
 	stop     func()           // ends the signal's goroutine
 }
 
@@ -48,8 +48,8 @@ func newRecording(cfg Config, job environ.Job) *recording {
 	return f
 }
 
-// agree makes the ranks agree on a name for this run of the job. Nobody can guess the name,
-// and so nobody else can have made the folder of that name before.
+// agree makes the ranks agree on a name for this run of the job. The name cannot be
+// guessed, so nobody else can have created the folder before.
 func (f *recording) agree(ctx context.Context, site link.Site) error {
 	all, err := site.Gather(ctx, "gomoe: name of the run", []byte(uuid.NewString()))
 	if err != nil {
@@ -97,7 +97,7 @@ func (f *recording) record(c jaccl.Communicator, transport string) jaccl.Communi
 	return f.recorder.Wrap(c)
 }
 
-// asked is called when another rank asks for the record.
+// asked is called when another rank requests the record.
 func (f *recording) asked(from int) { f.write(fmt.Sprintf("rank %d asked for it", from)) }
 
 // write writes the file and logs its name.
@@ -118,8 +118,8 @@ func (f *recording) write(why string) {
 	fmt.Fprintf(f.log, "gomoe: rank %d: its last operations are in %s; gomoe trace flight %s compares the ranks'\n", f.about.Rank, path, filepath.Join(f.folder.Path, "*"))
 }
 
-// Clock returns the rank of this process, what to add to its clock to get rank 0's, and by
-// how much that may be wrong. ok is false in a job of one process.
+// Clock returns the rank of this process, the offset from its clock to rank 0's, and the
+// uncertainty of the offset. ok is false in a job of one process.
 func (w *World) Clock() (rank int, offset, uncertain time.Duration, ok bool) {
 	if w == nil {
 		return 0, 0, 0, false
@@ -132,8 +132,7 @@ func (w *World) Clock() (rank int, offset, uncertain time.Duration, ok bool) {
 	return s.info.Rank, offset, uncertain, true
 }
 
-// clock returns what to add to this rank's clock to get rank 0's, and by how much that
-// may be wrong.
+// clock returns the offset from this rank's clock to rank 0's, and its uncertainty.
 func (f *recording) clock() (offset, uncertain time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

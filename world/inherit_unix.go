@@ -11,16 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inheritedPipe opens a pipe that this process was started with. The descriptor stays open
-// for the next Setup, but programs that this one starts do not inherit it.
+// inheritedPipe opens a pipe inherited from the process that started this one. The
+// descriptor stays open for the next Setup, but is not inherited by programs that this
+// process starts.
 func inheritedPipe(fd int) (*os.File, error) {
 	own, err := inherited(fd, unix.S_IFIFO)
 	if err != nil {
 		return nil, err
 	}
-	// Close has to end a Read, which works only on a file that does not block. That is a
-	// flag that all processes share which have inherited the pipe, and any of them may clear
-	// it. If the pipe can be opened anew, the new file has a flag of its own.
+	// Close has to end a Read, which works only on a file that does not block. That flag
+	// is shared by all processes that inherited the pipe, and any of them may clear it.
+	// If the pipe can be opened anew, the new file has a flag of its own.
 	if anew, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", own), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err == nil {
 		unix.Close(own)
 		own = anew
@@ -31,8 +32,7 @@ func inheritedPipe(fd int) (*os.File, error) {
 	return os.NewFile(uintptr(own), "launcher"), nil
 }
 
-// inheritedListener opens a listener that this process was started with. It has to listen
-// at that address.
+// inheritedListener opens an inherited listener. It has to listen at the given address.
 func inheritedListener(fd int, address string) (net.Listener, error) {
 	own, err := inherited(fd, unix.S_IFSOCK)
 	if err != nil {
@@ -50,7 +50,7 @@ func inheritedListener(fd int, address string) (net.Listener, error) {
 	return l, nil
 }
 
-// inherited duplicates a descriptor, which has to be an open file of that kind.
+// inherited duplicates a descriptor, which has to be an open file of the given kind.
 func inherited(fd int, kind uint32) (int, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {

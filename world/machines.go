@@ -11,13 +11,13 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// machines are where the ranks of a job of several processes run.
+// machines has the machines of the ranks of a job of several processes.
 type machines struct {
 	of    []int    // by rank, the first rank on the same machine
-	hosts []string // by rank, the machine's name for people
+	hosts []string // by rank, the machine's name for messages
 }
 
-// meetMachines lets all ranks tell each other with whom they share a machine.
+// meetMachines exchanges among all ranks which of them share a machine.
 func meetMachines(ctx context.Context, site link.Site) (machines, error) {
 	all, err := site.Gather(ctx, "gomoe: the first rank on this machine", []byte(strconv.Itoa(neighbours(site)[0])))
 	if err != nil {
@@ -33,8 +33,8 @@ func meetMachines(ctx context.Context, site link.Site) (machines, error) {
 	return m, nil
 }
 
-// fit returns an error if the mesh takes ranks to be on one machine that run on several. On one
-// machine any mesh may be tried.
+// fit returns an error if the mesh requires ranks on one machine that run on several. On
+// one machine any mesh may be tried.
 func (h machines) fit(m sharding.Mesh) error {
 	if !slices.ContainsFunc(h.of, func(first int) bool { return first != h.of[0] }) {
 		return nil

@@ -13,7 +13,7 @@ import (
 )
 
 // overMesh connects the ranks by MLX's JACCL. If MLX's variables name the devices, other
-// ranks may be processes of MLX; else the ranks meet first.
+// ranks may be processes of MLX; otherwise the ranks first meet.
 func overMesh(s *state, ctx context.Context, job environ.Job) (jaccl.Communicator, error) {
 	o := mesh.Options{Settings: rdma.Settings{Library: job.Verbs}, Rank: job.Rank, Coordinator: job.Coordinator, Deadline: s.deadline}
 	if job.Devices != "" {

@@ -11,29 +11,34 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// StatusMisfit is the exit status of a rank that does not run in a job of so many ranks, and may run in one of fewer: gomoe
-// launch -min-hosts then starts it so. It is what sysexits.h calls EX_CONFIG.
+// StatusMisfit is the exit status of a rank that does not fit a job of this many ranks
+// but may fit a smaller one: gomoe launch -min-hosts then starts a smaller one. It is
+// EX_CONFIG of sysexits.h.
 const StatusMisfit = 78
 
-// MisfitError is the error of a job whose number of ranks does not fit its mesh, or what lies on it.
+// MisfitError reports that the number of ranks of a job does not fit its mesh, or the
+// placement on it.
 type MisfitError struct{ Err error }
 
 func (m *MisfitError) Error() string { return m.Err.Error() }
 func (m *MisfitError) Unwrap() error { return m.Err }
 
-// StatusElsewhere is the exit status of a rank that ends because another one has failed. gomoe launch then looks for the failure
-// among the other ranks. It is what sysexits.h calls EX_TEMPFAIL.
+// StatusElsewhere is the exit status of a rank that ends because another one has failed.
+// gomoe launch then looks for the failure among the other ranks. It is EX_TEMPFAIL of
+// sysexits.h.
 const StatusElsewhere = 75
 
 // ElsewhereError is the error of a process that ends because another one has failed.
-type ElsewhereError struct{ What string } // what the other one has failed to do, such as "could not write"
+type ElsewhereError struct{ What string } // the failed operation, such as "could not write"
 
 func (e *ElsewhereError) Error() string {
 	return "another process " + e.What + "; its own message says why"
 }
 
-// Status returns the exit status of a program that ends with err: 0 without one, StatusMisfit for a *MisfitError, StatusElsewhere if
-// all that it wraps comes of other ranks, as an *ElsewhereError and a *jaccl.Error that blames others do, else 1.
+// Status returns the exit status of a program that ends with err: 0 without one,
+// StatusMisfit for a *MisfitError, StatusElsewhere if every error that it wraps
+// originates on other ranks, like an *ElsewhereError or a *jaccl.Error blaming other
+// ranks, else 1.
 func Status(err error) int {
 	var misfit *MisfitError
 	switch {
@@ -47,7 +52,7 @@ func Status(err error) int {
 	return 1
 }
 
-// elsewhere reports whether an error comes of other ranks alone.
+// elsewhere reports whether an error originates on other ranks alone.
 func elsewhere(err error) bool {
 	switch e := err.(type) {
 	case *ElsewhereError:
@@ -62,9 +67,10 @@ func elsewhere(err error) bool {
 	return false
 }
 
-// ParseMesh reads a mesh as sharding.FitMesh does, for the job that the environment describes: in "dp=*,ep=2" the axis dp is
-// as long as its ranks make it, and 1 if all ranks are in this process. It is a *MisfitError if the ranks do not divide over the
-// other axes. Other meshes do not depend on the environment. getenv reads it; nil is os.Getenv.
+// ParseMesh reads a mesh like sharding.FitMesh, for the job described by the environment:
+// in "dp=*,ep=2" the number of ranks determines the length of dp, which is 1 if all ranks
+// are in this process. It is a *MisfitError if the ranks do not divide over the other
+// axes. Other meshes do not depend on the environment. getenv reads it; nil is os.Getenv.
 func ParseMesh(text string, getenv func(string) string) (sharding.Mesh, error) {
 	if !strings.Contains(text, "=*") {
 		return sharding.ParseMesh(text)

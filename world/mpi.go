@@ -11,7 +11,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link/mpi"
 )
 
-// overMPI connects the ranks by MPI. MPI's launcher has started them.
+// overMPI connects the ranks by MPI, which must have launched them.
 func overMPI(s *state, ctx context.Context, job environ.Job) (jaccl.Communicator, error) {
 	c, err := s.joinMPI(ctx, job)
 	return s.orTCP(ctx, job, c, err)

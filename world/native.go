@@ -2,7 +2,7 @@
 
 package world
 
-// native returns what connects ranks by a transport that loads a library of the system.
+// native returns the connector of a transport that loads a system library.
 func native(name string) connector {
 	return map[string]connector{"verbs": overVerbs, "mpi": overMPI, "jaccl": overMesh}[name]
 }

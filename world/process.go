@@ -76,8 +76,8 @@ func (s *state) meet(ctx context.Context, job environ.Job) (_ *meet.Place, err e
 		opts.Secret = []byte(key)
 	}
 	if job.Listener > 0 {
-		// If a program between the launcher and this one has closed the listener, the port is
-		// free.
+		// The port is free if a program between the launcher and this one has closed the
+		// listener.
 		if opts.Listener, err = inheritedListener(job.Listener, job.Coordinator); err != nil {
 			fmt.Fprintf(s.cfg.log(), "gomoe: rank 0 listens by itself: %v\n", err)
 		}
@@ -91,10 +91,10 @@ func (s *state) meet(ctx context.Context, job environ.Job) (_ *meet.Place, err e
 }
 
 // agreed calls link, and then all ranks tell each other whether they have a link. If some
-// ranks have none, all ranks use TCP if Fallback permits it or if the transport was not asked
-// for by its name, as with auto; rank 0 says so. Else all get an error. link may
-// fail on some ranks only; if the reason lies on this machine alone, it leaves the site
-// usable.
+// ranks have none, all ranks use TCP, provided that Fallback permits it or the transport
+// was not requested by name, as with auto; rank 0 logs it. Otherwise all get an error.
+// link may fail on some ranks only; if the cause is local to this machine, it leaves the
+// site usable.
 func (s *state) agreed(ctx context.Context, site link.Site, link func(context.Context, link.Site) (link.Link, error)) (link.Link, error) {
 	l, err := link(ctx, site)
 	missing, gone := absent(ctx, site, "gomoe: who has a link", err)
@@ -123,7 +123,7 @@ func (s *state) agreed(ctx context.Context, site link.Site, link func(context.Co
 	return tcp.Connect(ctx, site)
 }
 
-// explained is an error whose text says what the error meant for all ranks.
+// explained is an error that describes the consequence for all ranks.
 type explained struct {
 	text string
 	err  error // nil if another rank had the error
@@ -132,7 +132,7 @@ type explained struct {
 func (e *explained) Error() string { return e.text }
 func (e *explained) Unwrap() error { return e.err }
 
-// communicator returns a communicator over a link, which it owns from now on.
+// communicator returns a communicator over a link and takes ownership of the link.
 func (s *state) communicator(ctx context.Context, site link.Site, link link.Link) (jaccl.Communicator, error) {
 	if err := s.flight.agree(ctx, site); err != nil {
 		return nil, errors.Join(err, link.Close())
@@ -155,7 +155,7 @@ func (s *state) communicator(ctx context.Context, site link.Site, link link.Link
 	return c, nil
 }
 
-// facts returns what has to be equal on all ranks.
+// facts returns the facts that have to be equal on all ranks.
 func (s *state) facts() []meet.Fact {
 	mesh := "any"
 	if s.mesh != nil {
@@ -164,8 +164,8 @@ func (s *state) facts() []meet.Fact {
 	return []meet.Fact{{Name: "version", Value: version()}, {Name: "transport", Value: s.info.Transport}, {Name: "fallback", Value: fmt.Sprint(s.cfg.Fallback)}, {Name: "deadline", Value: s.deadline.String()}, {Name: "mesh", Value: mesh}}
 }
 
-// compareFacts compares the facts of ranks that did not meet at a Place, which would
-// compare them.
+// compareFacts compares the facts of ranks that did not meet at a Place, which would have
+// compared them.
 func (s *state) compareFacts(ctx context.Context, site link.Site) error {
 	var text string
 	for _, f := range s.facts() {
@@ -194,8 +194,8 @@ type lifeline struct {
 // errOrphan is the failure of ranks whose launcher has ended.
 var errOrphan = errors.New("gomoe: the launcher of this job has ended")
 
-// watch returns a context that ends when the launcher ends. file is the pipe's descriptor;
-// 0 means that no launcher is watched.
+// watch returns a context that ends when the launcher ends. file is the pipe's
+// descriptor; 0 disables the watch.
 func (l *lifeline) watch(ctx context.Context, file int) (context.Context, error) {
 	if file == 0 {
 		return ctx, nil
@@ -239,7 +239,7 @@ func (l *lifeline) close() error {
 	}
 	err := l.file.Close()
 	select {
-	case l.comm <- nil: // the goroutine waits for no communicator any more
+	case l.comm <- nil: // the goroutine no longer waits for a communicator
 	default:
 	}
 	<-l.done

@@ -14,8 +14,8 @@ import (
 	"github.com/gomoe/gomoe/jaccl/mlx/ring"
 )
 
-// overRing connects the ranks by MLX's ring, with the addresses that a file gives, so that
-// other ranks may be processes of MLX; without a file the ranks meet first.
+// overRing connects the ranks by MLX's ring. If a file gives the addresses, other ranks
+// may be processes of MLX; otherwise the ranks first meet.
 func overRing(s *state, ctx context.Context, job environ.Job) (jaccl.Communicator, error) {
 	if job.Hostfile == "" && job.Coordinator != "" {
 		return s.met(ctx, job, func(place link.Site) (jaccl.Communicator, error) {
@@ -30,10 +30,10 @@ func overRing(s *state, ctx context.Context, job environ.Job) (jaccl.Communicato
 	return s.orTCP(ctx, job, c, err)
 }
 
-// met is for protocols of MLX whose ranks are not given each other's addresses: the ranks
-// meet, and then join connects them over connections of the site, on which both sides have
-// proved that they belong to the job. If one rank cannot join, all ranks get an error. There
-// is no fallback: TCP, by which the ranks meet, would fail, too.
+// met is for protocols of MLX without given addresses of the ranks: the ranks meet, and
+// then join connects them over connections of the site, on which both sides have proved
+// that they belong to the job. If one rank cannot join, all ranks get an error. There is
+// no fallback: TCP, used for meeting, would fail too.
 func (s *state) met(ctx context.Context, job environ.Job, join func(link.Site) (jaccl.Communicator, error)) (jaccl.Communicator, error) {
 	place, err := s.meet(ctx, job)
 	if err != nil {
@@ -54,8 +54,8 @@ func (s *state) met(ctx context.Context, job environ.Job, join func(link.Site) (
 	return nil, &explained{"transport " + s.info.Transport + ": " + missing, err}
 }
 
-// absent tells all ranks whether this rank has an error, and returns a text with the errors
-// of all ranks, each error once; "" if no rank has one.
+// absent tells all ranks whether this rank has an error. It returns the errors of all
+// ranks as text, each error once; "" if there is none.
 func absent(ctx context.Context, site link.Site, key string, err error) (string, error) {
 	text := ""
 	if err != nil {

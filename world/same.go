@@ -15,12 +15,11 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// Same returns an error if facts are not the same in all processes: settings by their
-// names, or hashes of what the processes have read. The error names the first fact that
-// differs, in the order of the names, with every value and its ranks; all processes get
-// the same error, and the World stays usable. All processes call Same at the same point.
-// It blocks until all have, up to the deadline. In a World that is in process it does
-// nothing.
+// Same returns an error if facts, such as settings or hashes of files by their names, are
+// not the same in all processes. The error names the first fact that differs, in the
+// order of the names, with every value and its ranks; all processes get the same error,
+// and the World stays usable. All processes call Same at the same point. It blocks until
+// all have, up to the deadline. In a World that is in process it does nothing.
 func (w *World) Same(ctx context.Context, facts map[string]string) error {
 	s, err := w.ready()
 	if err != nil || s.info.Mode == InProcess {
@@ -61,8 +60,9 @@ func (w *World) Same(ctx context.Context, facts map[string]string) error {
 	return fmt.Errorf("gomoe: the ranks' facts differ, and no fact does: %q", texts)
 }
 
-// Gather returns mine of every process, by rank. All processes call Gather at the same point. It blocks until all have, up to
-// the deadline. In a World that is in process it returns mine.
+// Gather returns the value of mine in every process, by rank. All processes call Gather
+// at the same point. It blocks until all have, up to the deadline. In a World that is in
+// process it returns mine.
 func (w *World) Gather(ctx context.Context, mine []byte) ([][]byte, error) {
 	s, err := w.ready()
 	if err != nil || s.info.Mode == InProcess {
@@ -88,7 +88,7 @@ func (w *World) Gather(ctx context.Context, mine []byte) ([][]byte, error) {
 	return all, err
 }
 
-// gather returns mine of every process, by rank. All have the same length.
+// gather returns the value of mine in every process, by rank. All have the same length.
 func gather(ctx context.Context, g jaccl.Group, mine []byte) ([][]byte, error) {
 	all := make([]byte, len(mine)*g.Size())
 	c := collective.Call{Op: "all_gather", DType: graph.U8, Bytes: int64(len(mine)), Pos: graph.Pos{File: "World.Same"}}
@@ -98,7 +98,7 @@ func gather(ctx context.Context, g jaccl.Group, mine []byte) ([][]byte, error) {
 	return slices.Collect(slices.Chunk(all, len(mine))), nil
 }
 
-// parseFacts reads the names and values of facts, each after its length.
+// parseFacts reads the names and values of facts, each preceded by its length.
 func parseFacts(b []byte) map[string]string {
 	var parts []string
 	for len(b) >= 4 {
@@ -113,10 +113,10 @@ func parseFacts(b []byte) map[string]string {
 	return facts
 }
 
-// shown is how many characters of a value an error shows.
+// shown is the number of characters of a value shown in an error.
 const shown = 81
 
-// values says which ranks have which value of a fact, with an entry per value.
+// values lists the distinct values of a fact, each with its ranks.
 func values(all []map[string]string, name string) []string {
 	var order []string
 	have := map[string][]string{}

@@ -19,16 +19,16 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// state is a World that is set up.
+// state is the state of a World that is set up.
 type state struct {
 	cfg      Config
-	deadline time.Duration // how long ranks wait for each other
+	deadline time.Duration // time limit for waiting for other ranks
 	info     Info
 	comms    []jaccl.Communicator // of the local ranks
-	mesh     *sharding.Mesh       // the mesh of all jobs; nil if they may have any
-	machines machines             // empty if no site says where the ranks run
+	mesh     *sharding.Mesh       // the mesh of all jobs; nil if any mesh is allowed
+	machines machines             // empty if no site knows the machines
 	flight   *recording           // of a job of several processes
-	also     []func() error       // what else to release, the last one first
+	also     []func() error       // further resources to release, the last one first
 
 	// These belong to the World and outlive the state.
 	meetings *meet.Meetings
@@ -76,8 +76,7 @@ func setUp(ctx context.Context, cfg Config, meetings *meet.Meetings, w *io.Close
 	return s, nil
 }
 
-// known returns an error if name is neither empty nor a transport. what says where the
-// name comes from.
+// known returns an error if name is neither empty nor a transport. what names its source.
 func known(what, name string) error {
 	if name != "" && TransportOf(name).Name == "" {
 		return fmt.Errorf("gomoe: %s, want one of %s", what, TransportNames())
@@ -95,7 +94,7 @@ func (s *state) instead(what, format string, args ...any) error {
 	return nil
 }
 
-// fallBack notes a fallback, and logs it if say is set.
+// fallBack notes a fallback, and logs it if say is true.
 func (s *state) fallBack(what, reason string, say bool) {
 	s.info.Fallbacks = append(s.info.Fallbacks, reason+"; instead: "+what)
 	if say {
@@ -103,7 +102,7 @@ func (s *state) fallBack(what, reason string, say bool) {
 	}
 }
 
-// mode decides in which processes the ranks live.
+// mode decides on the processes of the ranks.
 func (s *state) mode(job environ.Job) error {
 	s.info.Mode = s.cfg.Mode
 	const start = "start the processes with gomoe launch -n, mpirun, torchrun or mlx.launch"
@@ -156,7 +155,7 @@ func (s *state) inProcess(job environ.Job) error {
 	return nil
 }
 
-// ranksOf says how many ranks a mesh has.
+// ranksOf describes the number of ranks of a mesh.
 func ranksOf(m sharding.Mesh) string {
 	if len(m.Axes) == 0 {
 		return "no mesh is given, which is one rank"

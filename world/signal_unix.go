@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// onDumpSignal calls f for every SIGUSR1 until the function that it returns is called,
-// which waits for a call in progress.
+// onDumpSignal calls f for every SIGUSR1. The returned function ends this, waiting for a
+// call in progress.
 func onDumpSignal(f func()) func() {
 	signals := make(chan os.Signal, 1)
 	done := make(chan struct{})

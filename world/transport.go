@@ -15,21 +15,24 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link/tcp"
 )
 
-// Transport is a way to connect ranks that are processes of their own, and what programs
-// that offer or check transports know of it.
+// Transport is a way to connect ranks in different processes, with its properties for
+// programs that offer or check transports.
 type Transport struct {
-	Name string // what Config.Transport and GOMOE_TRANSPORT say
-	Doc  string // what it is, in a few words
-	// Tag is the build tag of programs that have the transport on Linux, where a program that
-	// loads libraries of the system is linked in another way. Empty: all programs have it.
+	Name string // its name in Config.Transport and GOMOE_TRANSPORT
+	Doc  string // a short description
+	// Tag is the build tag that the transport needs on Linux, where a program that loads
+	// system libraries is linked differently. It is empty if all programs have the
+	// transport.
 	Tag string
-	// OneHost: it connects ranks of one machine only.
+	// OneHost: the transport connects ranks of one machine only.
 	OneHost bool
-	// Devices: it uses the RDMA devices that a hostfile names.
+	// Devices: the transport uses the RDMA devices listed in a hostfile.
 	Devices bool
-	// MLX: it is a protocol of MLX, whose ranks may take part, and has MLX's operations only.
+	// MLX: the transport is a protocol of MLX. Ranks of MLX may take part, and only MLX's
+	// operations exist.
 	MLX bool
-	// Launcher is the program that must start the ranks; empty for gomoe launch and others.
+	// Launcher is the program that must start the ranks; empty for gomoe launch and
+	// others.
 	Launcher string
 	connect  connector
 }
@@ -37,12 +40,12 @@ type Transport struct {
 // connector connects this rank with the others. After an error it has released everything.
 type connector func(s *state, ctx context.Context, job environ.Job) (jaccl.Communicator, error)
 
-// Transports returns all transports: a line each. What connects those with a tag is in
+// Transports returns all transports. The connectors of transports with a tag are in
 // native.go.
 func Transports() []Transport {
 	all := []Transport{
 		{Name: "auto", Doc: "shm within a machine and tcp between machines", connect: over(automatic)},
-		{Name: "local", Doc: "ranks of one process", OneHost: true}, // which need no connection
+		{Name: "local", Doc: "ranks of one process", OneHost: true}, // needs no connection
 		{Name: "tcp", Doc: "TCP connections", connect: over(tcp.Connect)},
 		{Name: "shm", Doc: "memory that the processes of a machine share", OneHost: true, connect: over(shared)},
 		{Name: "ring", Doc: "MLX's TCP ring", MLX: true, connect: overRing},
@@ -81,8 +84,8 @@ func TransportFlag(fs *flag.FlagSet) *string {
 	return fs.String("transport", "", "`what` carries data between the processes of gomoe launch, mpirun and others: "+TransportNames()+"; GOMOE_TRANSPORT or auto if not given")
 }
 
-// Has returns an error if this program lacks the transport of that name: there is none, or
-// it loads a library of the system and the program was built without it.
+// Has returns an error if this program lacks the transport of that name: there is none,
+// or it loads a system library and the program was built without support for it.
 func Has(name string) error {
 	switch t := TransportOf(name); {
 	case t.Name == "":
@@ -93,7 +96,7 @@ func Has(name string) error {
 	return nil
 }
 
-// connect connects the ranks with the transport that was asked for.
+// connect connects the ranks with the requested transport.
 func (s *state) connect(ctx context.Context, job environ.Job) (jaccl.Communicator, error) {
 	t := TransportOf(s.info.Transport) // setUp has checked the name
 	if t.connect == nil {
@@ -102,14 +105,14 @@ func (s *state) connect(ctx context.Context, job environ.Job) (jaccl.Communicato
 	return t.connect(s, ctx, job)
 }
 
-// lacks says why this program lacks the transport: it cannot load libraries of the system. A
-// program that can is linked with the system's C library, and does not run with another one;
-// a program that cannot is one static file.
+// lacks returns the reason why this program lacks the transport: it cannot load system
+// libraries. A program that can is linked with the system's C library, and does not run
+// with another one; a program that cannot is one static file.
 func (t Transport) lacks() string {
 	return fmt.Sprintf("transport %s loads a library of the system, and this program is linked statically: build it with -tags %s", t.Name, t.Tag)
 }
 
-// missing is connect of a transport that this program lacks.
+// missing is the connect function of a transport that this program lacks.
 func (t Transport) missing(context.Context, link.Site) (link.Link, error) {
 	return nil, fmt.Errorf("%s: %w", t.lacks(), jaccl.ErrUnsupported)
 }
@@ -125,9 +128,9 @@ func shared(ctx context.Context, site link.Site) (link.Link, error) {
 	return shm.Connect(ctx, site, shm.Options{})
 }
 
-// orTCP returns c if err is nil; else a communicator over TCP, if Fallback permits it. It is
-// for transports whose ranks do not meet beforehand, so that they cannot agree to fall back:
-// either all of them have the libraries and files or none has.
+// orTCP returns c if err is nil; else a communicator over TCP, if Fallback permits it. It
+// is for transports whose ranks do not meet beforehand, so that they cannot agree to fall
+// back: either all of them have the libraries and files, or none does.
 func (s *state) orTCP(ctx context.Context, job environ.Job, c jaccl.Communicator, err error) (jaccl.Communicator, error) {
 	if err == nil || !s.cfg.Fallback || ctx.Err() != nil {
 		return c, err

@@ -26,8 +26,8 @@ func overVerbs(s *state, ctx context.Context, job environ.Job) (jaccl.Communicat
 	})
 }
 
-// agreedDevices reads which RDMA devices connect the ranks. If one rank cannot, all ranks
-// get an error, so that none waits for it.
+// agreedDevices reads the RDMA devices that connect the ranks. If one rank cannot, all
+// ranks get an error, so that none waits for it.
 func agreedDevices(ctx context.Context, site link.Site, job environ.Job) (hostfile.Devices, error) {
 	devices, err := devicesOf(job)
 	missing := ""
@@ -46,7 +46,7 @@ func agreedDevices(ctx context.Context, site link.Site, job environ.Job) (hostfi
 	return devices, nil
 }
 
-// devicesOf reads which RDMA devices connect the ranks.
+// devicesOf reads the RDMA devices that connect the ranks.
 func devicesOf(job environ.Job) (hostfile.Devices, error) {
 	text, err := job.ReadDevices()
 	if err != nil {

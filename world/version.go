@@ -2,7 +2,7 @@ package world
 
 import "runtime/debug"
 
-// version returns which gomoe this program is built with: the release, or the revision if
+// version returns the version of gomoe in this program: the release, or the revision if
 // it was built from a checkout.
 func version() string {
 	const path = "github.com/gomoe/gomoe"

@@ -11,9 +11,9 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// Warmup runs one small collective of each kind that the transport has, among all ranks. So
-// the first step does not pay for setting up connections and memory, and what does not work
-// is found before it. All processes call Warmup at the same point. Setup does not call it.
+// Warmup runs one small collective of each kind that the transport has, among all ranks.
+// So the first step does not pay for setting up connections and memory, and problems are
+// found before it. All processes call Warmup at the same point. Setup does not call it.
 func (w *World) Warmup(ctx context.Context) error {
 	s, err := w.ready()
 	if err != nil {
@@ -52,14 +52,14 @@ func warm(ctx context.Context, g jaccl.Group) error {
 		{"broadcast", func(c collective.Call) error { return g.Broadcast(ctx, c, 0, mine) }},
 		{"send_recv", func(c collective.Call) error {
 			if n == 1 {
-				return nil // there is nobody else
+				return nil // there is no other rank
 			}
 			return g.SendRecv(ctx, c, next, mine[:4], before, all[:4])
 		}},
 		{"barrier", func(c collective.Call) error { return g.Barrier(ctx, c) }},
 	} {
-		// MLX's ring lacks some of the operations. Programs that need them find out
-		// themselves.
+		// MLX's ring lacks some of the operations. Programs that need them get an error
+		// then.
 		if err := op.run(call(op.name)); err != nil && !errors.Is(err, jaccl.ErrUnsupported) {
 			return err
 		}
@@ -68,8 +68,8 @@ func warm(ctx context.Context, g jaccl.Group) error {
 }
 
 // Any reports whether any process passes yes. All processes call it at the same point and
-// get the same answer. So they can agree whether to stop, for example, when a signal has
-// reached them at different times.
+// get the same answer. They can thus agree whether to stop, for example after a signal
+// that reached them at different times.
 func (w *World) Any(ctx context.Context, yes bool) (bool, error) {
 	s, err := w.ready()
 	if err != nil || s.info.Mode == InProcess {

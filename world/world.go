@@ -1,9 +1,9 @@
-// Package world sets up the job that a process belongs to: all its ranks in this
-// process, or one of several processes that a launcher has started, connected by one of
-// the transports.
+// Package world sets up the job of a process: all its ranks in this process, or one of
+// several processes started by a launcher and connected by one of the transports.
 //
-// Begin with World.Setup, and give the World to gomoe.Config. A program that is to run in one
-// process only needs none.
+// Begin with World.Setup, and give the World to gomoe.Config. A program that runs in one
+// process only does not need a World. The package does not start processes; gomoe launch
+// does.
 package world
 
 import (
@@ -23,13 +23,12 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// World is the job that this process belongs to: all its ranks in this process, or
-// one of several processes with a rank each. The zero World is not set up. Only Setup
-// decides what it is; tracing, compiling and the first step do not.
+// World is the job of this process: all its ranks in this process, or one of several
+// processes with a rank each. The zero World is not set up. Only Setup connects it;
+// tracing, compiling and the first step do not.
 //
-// Its methods may be called by several goroutines, but collectives run one at a
-// time: those of Group and Warmup, and the steps of all jobs that Open opens with
-// this World.
+// Its methods may be called by several goroutines, but collectives run one at a time: the
+// collectives of Group and Warmup, and the steps of all jobs opened with this World.
 type World struct {
 	mu     sync.Mutex
 	state  *state    // nil if the World is not set up
@@ -40,24 +39,23 @@ type World struct {
 	meetings meet.Meetings
 }
 
-// Info says what Setup made of a World.
+// Info describes a World that is set up.
 type Info struct {
 	Mode      Mode   // InProcess or PerProcess
-	Transport string // what carries data: local, tcp, shm and others
-	// Rank is this process's rank, 0 to Size-1. If all ranks are in this process, it is 0,
-	// except in a World that fell back (see Config.Fallback), where it is the process's
-	// rank in its job.
+	Transport string // the transport in use: local, tcp, shm and others
+	// Rank is this process's rank, 0 to Size-1. If all ranks are in this process, it is
+	// 0, except in a World that fell back (see Config.Fallback), where it is the
+	// process's rank in its job.
 	Rank, Size int
-	// Local are the ranks that live in this process.
+	// Local lists the ranks in this process.
 	Local []int
-	// Source has the variables of the environment that decided, as NAME=value.
+	// Source has the environment variables that determined the World, as NAME=value.
 	Source []string
-	// Fallbacks says what was requested and not available, and why.
+	// Fallbacks lists what was requested and not available, with the reasons.
 	Fallbacks []string
 }
 
-// First reports whether this process is the one that prints and writes files for
-// the job.
+// First reports whether this process prints and writes files for the job.
 func (i Info) First() bool { return i.Rank == 0 }
 
 func (i Info) String() string {
@@ -72,12 +70,12 @@ func (i Info) String() string {
 
 var errNotSetUp = errors.New("gomoe: the World is not set up; call Setup first")
 
-// Setup sets the World up as cfg says. In a job of several processes all of them
-// call it, and it blocks until all have, up to cfg.Deadline.
+// Setup sets the World up according to cfg. In a job of several processes all of them
+// must call it, and it blocks until all have, up to cfg.Deadline.
 //
 // A second call with an equal cfg does nothing. A second call with another cfg is an
-// error; call Reset before it. After an error nothing is set up, and everything that the
-// attempt has made is released.
+// error; call Reset before it. After an error nothing is set up, and all resources of the
+// attempt are released.
 func (w *World) Setup(ctx context.Context, cfg Config) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -97,9 +95,10 @@ func (w *World) Setup(ctx context.Context, cfg Config) error {
 	return nil
 }
 
-// Reset releases all that Setup has made. Jobs and groups of the World can then only be
+// Reset releases the resources of Setup. Jobs and groups of the World can then only be
 // closed. Setup may be called again, with any configuration. In a job of several
-// processes, all of them call Reset. On a World that is not set up, Reset does nothing.
+// processes, all of them must call Reset. On a World that is not set up, Reset does
+// nothing.
 func (w *World) Reset() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -115,7 +114,7 @@ func (w *World) reset() error {
 	return s.close()
 }
 
-// Close is Reset, after which Setup is an error. It may be called twice.
+// Close is Reset, and makes later calls of Setup fail. It may be called twice.
 func (w *World) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -138,7 +137,7 @@ func (w *World) ready() (*state, error) {
 	return w.state, nil
 }
 
-// Info returns what the World is. Before Setup it is an error.
+// Info describes the World. Before Setup it returns an error.
 func (w *World) Info() (Info, error) {
 	s, err := w.ready()
 	if err != nil {
@@ -150,9 +149,9 @@ func (w *World) Info() (Info, error) {
 }
 
 // Group returns one group for each rank of this process, in the order of Info.Local: the
-// ranks of the mesh whose coordinates differ from that rank's in the given axes only.
-// Group(mesh, "ep") returns the expert-parallel groups, wherever the axis stands in the
-// mesh. Without axes each group is the rank alone. Group does not block.
+// ranks of the mesh with coordinates that differ from that rank's in the given axes only.
+// Group(mesh, "ep") returns the expert-parallel groups, whatever the position of the axis
+// in the mesh. Without axes each group is the rank alone. Group does not block.
 func (w *World) Group(mesh sharding.Mesh, axes ...string) ([]jaccl.Group, error) {
 	s, err := w.ready()
 	if err != nil {
