@@ -12,8 +12,8 @@ import (
 // The kinds of failure that an Error wraps. It may also wrap the cause of a context
 // or the cause given to Fail.
 var (
-	// ErrMismatch: members of a group called different operations, or gave
-	// buffers whose lengths do not fit together.
+	// ErrMismatch: members of a group called different operations, or passed buffers with
+	// lengths that do not match.
 	ErrMismatch = errors.New("jaccl: ranks disagree on a collective")
 	// ErrDeadline: members did not arrive in time.
 	ErrDeadline = errors.New("jaccl: rank did not arrive before the deadline")
@@ -30,19 +30,19 @@ var (
 // Error is the error of a collective that failed on one rank.
 type Error struct {
 	Rank  int             // the rank that got this error
-	Call  collective.Call // what that rank called
+	Call  collective.Call // the call of that rank
 	Blame []int           // ranks of the job that caused the failure
 	Err   error           // the job's first failure
-	// Outstanding is how many bytes of the exchange in progress had not been sent to
-	// other ranks or not been received from them. It is 0 for ranks that share memory.
+	// Outstanding is the number of bytes of the exchange in progress not yet sent to, or
+	// received from, other ranks. It is 0 for ranks that share memory.
 	Outstanding int64
 	// OneProcess says that all ranks of the job are in this process.
 	OneProcess bool
 }
 
-// Failed returns the error of a rank whose call c has failed with err; blame are the ranks at
-// fault. If ctx has ended, too, the error wraps both causes, because which of them came first
-// is chance.
+// Failed returns the error of a rank after its call c has failed with err; blame are the
+// ranks at fault. If ctx has ended as well, the error wraps both causes, because their
+// order is chance.
 func Failed(ctx context.Context, rank int, c collective.Call, blame []int, err error) *Error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 		err = fmt.Errorf("%w, and the context of rank %d ended: %w", err, rank, cause)

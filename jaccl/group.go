@@ -6,26 +6,26 @@ import (
 	"github.com/gomoe/gomoe/collective"
 )
 
-// Communicator connects one rank to a job, whatever carries the data. Its
-// collectives run one at a time, in the order in which the rank calls them; Fail
-// and Close may be called at any time from any goroutine.
+// Communicator connects one rank to a job, over any transport. Its collectives run one at
+// a time, in the order in which the rank calls them; Fail and Close may be called at any
+// time from any goroutine.
 type Communicator interface {
 	collective.Communicator
 	// World returns the group of all ranks of the job, in order.
 	World() Group
-	// Among returns the group of the given ranks, in that order; this rank must be
-	// one of them. It is the method Group with this package's larger interface. It
-	// does not wait for the other ranks.
+	// Among returns the group of the given ranks, in that order; this rank must be one of
+	// them. It is Group, returning this package's larger interface. It does not wait for
+	// the other ranks.
 	Among(ranks []int) (Group, error)
 }
 
 // Group runs collectives among some ranks of a job. It adds to collective.Group
-// operations that no plan needs but other programs do. What collective.Group says
-// about blocking, errors and ownership holds here too. To its n-th operation every
-// member passes an equal Call, whose Op is the operation's name. If one member
-// passes another Call, every member gets an error that names both sides.
+// operations that plans do not need but other programs do. The rules of collective.Group
+// about blocking, errors and ownership apply. Every member passes an equal Call, with the
+// operation's name as its Op, to its n-th operation. If one member passes another Call,
+// every member gets an error naming both sides.
 //
-// AllToAll is MPI's Alltoall and Alltoallv: parts may have any lengths, also 0.
+// AllToAll is MPI's Alltoall and Alltoallv: parts may have any lengths, including 0.
 type Group interface {
 	collective.Group
 	// Ranks returns the members' ranks in the job, in the group's order. The slice is
@@ -47,7 +47,7 @@ type Group interface {
 	// members that both call Send first get an error; they need SendRecv. The Op is
 	// send, and recv on the other side.
 	Send(ctx context.Context, c collective.Call, to int, src []byte) error
-	// Recv fills dst with what member from sends with Send. The Op is recv.
+	// Recv fills dst with the data sent by member from with Send. The Op is recv.
 	Recv(ctx context.Context, c collective.Call, from int, dst []byte) error
 	// SendRecv sends src to one member and at the same time receives dst from
 	// another one or the same one. The members of a ring call it to pass data on.
@@ -57,8 +57,8 @@ type Group interface {
 	// key and then by rank. A member with a negative color joins no group and gets
 	// nil. Every member calls Split. The Op is split.
 	Split(ctx context.Context, c collective.Call, color, key int) (Group, error)
-	// Close says that this member will call no more operations of the group. It does
-	// not block, and may be called twice. The job and its other groups continue.
-	// Members that wait for this member in the group, now or later, get an error.
+	// Close declares that this member will call no more operations of the group. It does
+	// not block, and may be called twice. The job and its other groups continue. Members
+	// that wait for this member in the group, now or later, get an error.
 	Close() error
 }

@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// DefaultDeadline is how long a member waits for the others of its group.
+// DefaultDeadline is the time that a member waits for the others of its group.
 const DefaultDeadline = 30 * time.Second
 
-// Pause is how much time between two looks at an operation is taken to mean that this process
-// was stopped meanwhile, as a signal can do. A rank that was stopped does not know what others
-// did meanwhile, so that this time does not count towards its deadline: the other ranks, if
-// they were not stopped themselves, decide about the stopped one.
+// Pause is the time between two looks at an operation from which a rank concludes that
+// its process was stopped meanwhile, as by a signal. A stopped rank knows nothing of the
+// others, so this time does not count towards its deadline: the other ranks, if they were
+// not stopped themselves, decide about the stopped one.
 const Pause = time.Second
 
 // Options are the settings of a job. The zero Options are usable.
 type Options struct {
-	// Deadline is how long a member that called a collective waits for the
-	// last member to arrive, and the longest time for which no byte of a transfer may
-	// move; 0 means DefaultDeadline. It has to be longer than ranks work between two
-	// collectives. Time for which the member's own process is stopped does not count.
+	// Deadline is the time that a member waits in a collective for the last member to
+	// arrive, and the longest time without any progress of a transfer; 0 means
+	// DefaultDeadline. It has to be longer than the ranks' work between two collectives.
+	// Time during which the member's own process is stopped does not count.
 	Deadline time.Duration
 }
 

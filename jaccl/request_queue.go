@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// RequestQueue runs operations of a communicator asynchronously: one after another, in the
-// order in which Do was called, while the goroutine that calls Do goes on.
+// RequestQueue runs operations of a communicator asynchronously: one after another, in
+// the order in which Do was called, while the goroutine that calls Do goes on.
 //
 //	var q jaccl.RequestQueue
 //	defer q.Close()
@@ -21,7 +21,7 @@ import (
 // same error.
 //
 // The zero RequestQueue is usable. Its goroutine runs only while there are operations.
-// Several goroutines may call the methods at once; they see to the order themselves.
+// Several goroutines may call the methods at once; the order is then up to them.
 type RequestQueue struct {
 	mu      sync.Mutex
 	waiting []*Request

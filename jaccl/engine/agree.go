@@ -61,7 +61,8 @@ func disagreement(ranks []int, claims []claim) *failure {
 	return nil
 }
 
-// part compares the bytes that member i sends to member k with what member k expects.
+// part compares the bytes sent by member i to member k with the bytes that member k
+// expects.
 func part(ranks []int, claims []claim, i, k, bytes int) *failure {
 	want := claims[k].takes[i]
 	if bytes == want {
@@ -79,7 +80,7 @@ func pairwise(op string) bool { return op == send || op == recv || op == sendRec
 func quarrel(ranks []int, claims []claim, i, k int) *failure {
 	a, b := &claims[i], &claims[k]
 	same := a.call
-	switch b.call.Op { // same becomes what a has to call
+	switch b.call.Op { // same becomes the operation that a has to call
 	case send:
 		same.Op = recv
 	case recv:
@@ -96,8 +97,8 @@ func quarrel(ranks []int, claims []claim, i, k int) *failure {
 	return passed(ranks, b, a, k, i)
 }
 
-// passed compares what member i, whose claim is a, sends to member k, whose claim is b, with
-// what member k expects from member i.
+// passed compares the bytes sent by member i, with claim a, to member k, with claim b,
+// with the bytes that member k expects from member i.
 func passed(ranks []int, a, b *claim, i, k int) *failure {
 	if (a.to == ranks[k]) != (b.from == ranks[i]) {
 		return mismatch(ranks, i, k, fmt.Sprintf("rank %d sends to %s in %s where rank %d receives from %s in %s",

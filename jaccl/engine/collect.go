@@ -3,17 +3,17 @@ package engine
 import "slices"
 
 const (
-	// smallBytes is how many bytes a member may receive for a sum in one exchange, in
-	// which every member sends everything to every other member and each member adds
-	// everything. For more bytes, two exchanges that move less are faster. Over loopback
-	// TCP on two cores one exchange is faster beyond this size, too (4 ranks of 64 KiB: 332
-	// and 431 µs, of 128 KiB: 473 and 478); at 10 Gbit/s and 50 µs per exchange the two
-	// ways would take equally long at about this size.
+	// smallBytes is the largest number of bytes that a member receives for a sum in one
+	// exchange, in which every member sends everything to every other member and each
+	// member adds everything. For more bytes, two exchanges that move less are faster.
+	// Over loopback TCP on two cores one exchange is faster beyond this size, too (4
+	// ranks of 64 KiB: 332 and 431 µs, of 128 KiB: 473 and 478); at 10 Gbit/s and 50 µs
+	// per exchange both take equally long at about this size.
 	smallBytes = 128 << 10
-	// stageBytes is the memory, in bytes, for data that has been received but not added yet.
-	// Less memory means more exchanges; more memory does not stay in the caches. A sum of
-	// 8 MiB over loopback TCP takes 3 ranks 20.9 ms with 128 KiB, 13.4 with 512 KiB,
-	// 13.9 with 1 MiB and 18.7 with 4 MiB.
+	// stageBytes is the memory, in bytes, for received data not added yet. Less memory
+	// means more exchanges; more memory does not stay in the caches. A sum of 8 MiB over
+	// loopback TCP takes 3 ranks 20.9 ms with 128 KiB, 13.4 with 512 KiB, 13.9 with 1 MiB
+	// and 18.7 with 4 MiB.
 	stageBytes = 1 << 20
 )
 
@@ -85,7 +85,7 @@ func (g *linkGroup) operate(p *post) error {
 
 // operatePair runs a pairwise operation: with one other member, with two, or with itself.
 func (g *linkGroup) operatePair(p *post) error {
-	if p.to == g.rank() { // then from is this rank, too
+	if p.to == g.rank() { // then from is this rank as well
 		copy(p.dst, p.src)
 		return nil
 	}
@@ -112,22 +112,22 @@ func (g *linkGroup) operatePair(p *post) error {
 	return g.e.exchange(x)
 }
 
-// give adds b to the data that the next step sends to peer k, an index of x.Peers.
+// give adds b to the data sent to peer k, an index of x.Peers, in the next step.
 func (g *linkGroup) give(k int, b []byte) {
 	if len(b) > 0 {
 		g.x.Send[k] = append(g.x.Send[k], b)
 	}
 }
 
-// take adds b to the buffers that the next step fills with data from peer k.
+// take adds b to the buffers filled by peer k in the next step.
 func (g *linkGroup) take(k int, b []byte) {
 	if len(b) > 0 {
 		g.x.Recv[k] = append(g.x.Recv[k], b)
 	}
 }
 
-// step runs one exchange with all members: of the buffers that give and take have
-// added, and of the head if it has not been sent yet.
+// step runs one exchange with all members, with the buffers added by give and take, and
+// with the head if it has not been sent yet.
 func (g *linkGroup) step() error {
 	if err := g.e.exchange(&g.x); err != nil {
 		return err
@@ -158,8 +158,8 @@ func (g *linkGroup) reduceAtOnce(p *post) error {
 }
 
 // reduceInBlocks has member i reduce segment i and send the result to all others. It
-// works in rounds: one exchange carries a block that is to be reduced and the result
-// of the block before it.
+// works in rounds: one exchange carries a block to reduce and the result of the block
+// before it.
 func (g *linkGroup) reduceInBlocks(p *post) error {
 	n, size := len(p.src), g.Size()
 	r, _ := reductionOf(p.call)
@@ -262,10 +262,12 @@ func (g *linkGroup) broadcastInBlocks(p *post) error {
 	return nil
 }
 
-// block returns how many bytes of a segment one exchange carries: whole cache lines.
+// block returns the number of bytes of a segment carried by one exchange: whole cache
+// lines.
 func (g *linkGroup) block() int { return max(g.e.stage/(g.Size()-1)/64*64, 64) }
 
-// stride returns n rounded up to whole cache lines, so that what follows n bytes is aligned.
+// stride returns n rounded up to whole cache lines, so that the bytes after it are
+// aligned.
 func stride(n int) int { return (n + 63) / 64 * 64 }
 
 // cut returns at most n bytes of b from index at; nil if at is at or past the end of b.

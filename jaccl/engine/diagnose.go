@@ -13,10 +13,10 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// grace is how long a rank whose connection to a peer has ended waits for the watch to
-// report the reason: a peer that fails announces its failure before it ends. It is also how
-// long a rank waits for the watch to decide on the first failure, and for other ranks to say
-// where they are.
+// grace is the time that a rank waits for the watch to report the reason after its
+// connection to a peer has ended: a failing peer announces its failure before it ends. It
+// is also the time that a rank waits for the watch to decide on the first failure, and
+// for other ranks to report their whereabouts.
 const grace = 250 * time.Millisecond
 
 // fail poisons the job with f, unless the job is poisoned already, and returns the
@@ -32,8 +32,8 @@ func (e *engine) fail(f *failure, c collective.Call) *failure {
 		return e.first
 	}
 	e.watch.Announce(link.Notice{From: e.rank, Blame: f.blame, Kind: link.KindOf(f.err), Text: e.first.text, Call: c})
-	// If another rank has announced a failure before, that one counts. This rank's own
-	// failure is kept as it is, because it has the cause.
+	// If another rank announced a failure first, that one counts. This rank's own failure
+	// is kept unchanged, because it has the cause.
 	if n, ok := e.watch.First(); ok && (n.From != e.rank || n.Text != e.first.text) {
 		e.first = e.noticed(n)
 	}
@@ -54,10 +54,10 @@ func (e *engine) known() *failure {
 	return e.first
 }
 
-// noticed returns the failure that another rank has announced, for this rank.
+// noticed returns the failure announced by another rank, as seen by this rank.
 func (e *engine) noticed(n link.Notice) *failure {
 	text := n.Text
-	if n.Kind == link.KindLost && n.From != e.rank && slices.Contains(n.Blame, e.rank) { // which this rank cannot say of itself
+	if n.Kind == link.KindLost && n.From != e.rank && slices.Contains(n.Blame, e.rank) { // which this rank cannot claim about itself
 		text = fmt.Sprintf("rank %d says: %s", n.From, text)
 	}
 	return &failure{n.Blame, text, n.Kind.Err()}
@@ -103,7 +103,7 @@ func (e *engine) diagnose(ctx context.Context, g *linkGroup, x *link.Exchange, c
 	return e.fail(&failure{[]int{e.rank}, fmt.Sprintf("rank %d: %s link: %v", e.rank, e.link.Transport(), err), err}, c)
 }
 
-// settled returns the failure that all ranks agree on: f, or one that another rank
+// settled returns the failure on which all ranks agree: f, or one that another rank
 // announced at the same time and that takes precedence. It waits up to grace, because a
 // watch may need a moment to decide.
 func (e *engine) settled(f *failure) *failure {
@@ -179,7 +179,7 @@ func (e *engine) stalled(g *linkGroup, x *link.Exchange, c collective.Call) *fai
 		f.blame = blame
 		return f
 	}
-	if len(slow) == 0 { // the link's account does not say for whom it waits
+	if len(slow) == 0 { // the link does not report the peers for which it waits
 		slow, how = slices.Clone(x.Peers), make([]string, len(x.Peers))
 		for i := range how {
 			at, _ := x.Account(i)
@@ -200,7 +200,8 @@ func (e *engine) stalled(g *linkGroup, x *link.Exchange, c collective.Call) *fai
 	return &failure{blame, fmt.Sprintf("%s made no progress within %v at %s among ranks %v%s", text, e.deadline, c, g.ranks, further(blame, slow, known)), jaccl.ErrDeadline}
 }
 
-// unsettled returns a text about what is left to do with a peer; empty if nothing is left.
+// unsettled describes the outstanding part of the exchange with a peer; empty if nothing
+// is outstanding.
 func unsettled(x *link.Exchange, peer int) string {
 	if i := slices.Index(x.Peers, peer); i >= 0 {
 		if a, open := x.Account(i); open {

@@ -18,13 +18,13 @@ import (
 
 // Connect returns this rank's communicator of a job. The link l carries the job's data,
 // and watch tells ranks of failures. Every operation consists of exchanges of the link;
-// the results are those of Local, bit for bit. If there is no error, the communicator owns
-// l and watch and closes them with itself.
+// the results are those of Local, bit for bit. If there is no error, the communicator
+// owns l and watch and closes them with itself.
 //
 // An operation fails when no byte of it has moved for the deadline, when its context
 // ends, when a peer's connection ends, and when watch knows of a failure of any rank,
-// whether that rank takes part or not. Every rank is told of the first failure, and all
-// operations fail with it from then on. The errors are of type *jaccl.Error.
+// whether that rank takes part or not. Every rank learns of the first failure, and all
+// later operations fail with it. The errors are of type *jaccl.Error.
 //
 // A rank runs one operation at a time, in all groups together.
 func Connect(l link.Link, watch link.Watch, opts jaccl.Options) (jaccl.Communicator, error) {
@@ -71,7 +71,7 @@ type engine struct {
 	works sync.Mutex  // held by a collective while it uses the link
 	acc   reduce.Accumulator
 	room  staging
-	at    place // the operation that this rank is in, for other ranks
+	at    place // the operation in progress on this rank, for other ranks
 
 	partings partings // groups that ranks have closed
 
@@ -88,7 +88,7 @@ type engine struct {
 	first  *failure // the job's failure, as this rank knows it; nil if none is known
 	closed bool
 	groups map[string]*linkGroup // by key
-	closes map[string]int        // by the ranks of a group: how often this rank has closed it
+	closes map[string]int        // by the ranks of a group: the number of times this rank has closed it
 }
 
 var _ jaccl.Communicator = (*engine)(nil)
@@ -157,7 +157,7 @@ func (e *engine) Close() error {
 	return errors.Join(err, e.watch.Close())
 }
 
-// hash returns the number that stands for a group's key in heads.
+// hash returns the number that identifies a group's key in heads.
 func hash(key string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(key))

@@ -10,22 +10,22 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// failure is what poisons a job. The errors of all ranks of a process share it.
+// failure poisons a job. The errors of all ranks of a process share it.
 type failure struct {
 	blame []int  // the ranks that caused it
-	text  string // for people
+	text  string // for messages
 	err   error  // a kind of failure, or the cause given to Fail or of a context; nil if only another rank has it
 }
 
 func (f *failure) Error() string { return f.text }
 func (f *failure) Unwrap() error { return f.err }
 
-// seen returns the failure as the error of a rank whose call c has failed.
+// seen returns the failure as the error of a rank, for its failed call c.
 func (f *failure) seen(ctx context.Context, rank int, c collective.Call) *jaccl.Error {
 	return jaccl.Failed(ctx, rank, c, f.blame, f)
 }
 
-// near is seen where all ranks of the job are in this process.
+// near is seen for jobs with all ranks in this process.
 func (f *failure) near(ctx context.Context, rank int, c collective.Call) *jaccl.Error {
 	e := f.seen(ctx, rank, c)
 	e.OneProcess = true
@@ -60,8 +60,8 @@ func left(ctx context.Context, rank int, c collective.Call) *failure {
 	return &failure{[]int{rank}, fmt.Sprintf("rank %d left %s: %v", rank, c, cause), cause}
 }
 
-// late returns the failure of ranks that did not arrive. where has, for each of these ranks,
-// what is known of where it is; "" if nothing is known.
+// late returns the failure of ranks that did not arrive. where has the known whereabouts
+// of each of these ranks, "" if unknown.
 func late(missing []int, where []string, c collective.Call, ranks []int, d time.Duration) *failure {
 	text := ""
 	for i, rank := range missing {

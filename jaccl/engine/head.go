@@ -19,8 +19,8 @@ const headVersion = 2
 // maxName is the largest size of a file's name and of a scope in a head, in bytes.
 const maxName = 100
 
-// head is what a member sends ahead of its data: its claim, its group and, on links
-// with shared memory, the offsets of its buffers.
+// head precedes a member's data: it has the member's claim, its group and, on links with
+// shared memory, the offsets of its buffers.
 //
 //	version  byte
 //	op       byte, an index of opNames
@@ -32,7 +32,8 @@ const maxName = 100
 //	file     a count, and that many bytes
 //	scope    likewise
 //
-// Numbers are varints: counts and the numbers of lists are unsigned, the others in zigzag form.
+// Numbers are varints: counts and the numbers of lists are unsigned, the others in zigzag
+// form.
 type head struct {
 	claim   claim
 	group   uint64  // distinguishes groups of equal ranks
@@ -41,7 +42,7 @@ type head struct {
 	at      []int64 // their offsets: src or its parts before dst or its parts
 }
 
-// opName returns the name of the operation that has number n in a head; "" if there is none.
+// opName returns the operation with number n in a head; "" if there is none.
 func opName(n byte) string {
 	names := [...]string{allSum, allMax, allMin, allGather, allGatherV, reduceScatter, allToAll, broadcast, barrier, split, send, recv, sendRecv}
 	if int(n) < len(names) {
@@ -91,8 +92,8 @@ func appendInts[I int | int64](b []byte, ns []I) []byte {
 	return b
 }
 
-// decode sets h to what append has encoded in b; it reuses the memory of h. It trusts
-// nothing in b: counts are bounded by the bytes that are there.
+// decode sets h to the value encoded in b by append; it reuses the memory of h. It does
+// not trust b: counts are bounded by the bytes present.
 func (h *head) decode(b []byte) error {
 	if len(b) > link.MaxHead {
 		return fmt.Errorf("%d bytes, want at most %d", len(b), link.MaxHead)
@@ -139,8 +140,8 @@ func (h *head) decode(b []byte) error {
 	return nil
 }
 
-// nameText returns the name of a file or of a scope as heads and texts have it: its last
-// maxName bytes, with ? for characters that cannot be printed.
+// nameText returns the name of a file or of a scope in its form for heads and messages:
+// its last maxName bytes, with ? for unprintable characters.
 func nameText(s string) string {
 	if len(s) > maxName {
 		s = s[len(s)-maxName:]
@@ -153,8 +154,7 @@ func nameText(s string) string {
 	}, s)
 }
 
-// reader reads numbers and texts. After something that it cannot read, it sets bad and returns
-// zeros.
+// reader reads numbers and texts. After invalid input, it sets bad and returns zeros.
 type reader struct {
 	rest []byte
 	bad  bool

@@ -6,9 +6,9 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// directBytes is the size in bytes of the largest call whose data is sent together with the
-// head even if the ranks share memory: up to this size copying through the link is faster than
-// another exchange.
+// directBytes is the size in bytes of the largest call that sends its data together with
+// the head even if the ranks share memory: up to this size copying through the link is
+// faster than another exchange.
 const directBytes = 16 << 10
 
 var _ jaccl.Memory = (*engine)(nil)

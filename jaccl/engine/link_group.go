@@ -19,22 +19,22 @@ type linkGroup struct {
 	id   uint64
 	of   []int // for each of x.Peers, its index in the group
 	x    link.Exchange
-	pair link.Exchange // for pairwise operations, with one member or two
+	pair link.Exchange // of the same operation
 	with [2]int        // for each of pair.Peers, its index in the group
 
-	heads  []head   // by member; this rank's own is made of its post
-	claims []claim  // those of heads, as disagreement takes them
+	heads  []head   // by member; this rank's own comes from its post
+	claims []claim  // the claims in heads, as arguments of disagreement
 	head   []byte   // the encoding of this rank's head
 	posts  []post   // by member, for operations on shared memory
-	srcs   [][]byte // by member, the bytes that a reduction reduces
+	srcs   [][]byte // by member, the inputs of a reduction
 
 	// listen, listenPair and listenEnd are the method values of heard, heardPair and
 	// heardEnd, made once so that an operation does not allocate them.
 	listen, listenPair, listenEnd func([][]byte) error
 
-	splits int // how many splits this member has called
+	splits int // number of splits that this member has called
 
-	// The engine's lock guards these.
+	// Guarded by the engine's lock:
 	begun  begun
 	closed bool
 }
@@ -98,7 +98,7 @@ func (g *linkGroup) meet(ctx context.Context, p post, bad *failure) error {
 	return err
 }
 
-// obstacle returns why no operation can start, or nil.
+// obstacle returns the reason why no operation can start, or nil.
 func (g *linkGroup) obstacle() *failure {
 	e := g.e
 	e.mu.Lock()
@@ -121,14 +121,14 @@ func (g *linkGroup) forget() {
 		x.Head, x.Heads = nil, nil
 		for _, bufs := range [...][][][]byte{x.Send, x.Recv} {
 			for i, b := range bufs {
-				clear(b[:cap(b)]) // the buffers of earlier steps lie beyond the length
+				clear(b[:cap(b)]) // the buffers of earlier steps lie past the length
 				bufs[i] = b[:0]
 			}
 		}
 	}
 	for i := range g.posts {
 		var srcs [][]byte
-		if i != g.index { // the list is this group's own, and is used again
+		if i != g.index { // the list belongs to this group and is reused
 			srcs = g.posts[i].srcs[:0]
 			clear(srcs[:cap(srcs)])
 		}
@@ -141,7 +141,7 @@ func (g *linkGroup) forget() {
 func (g *linkGroup) prepare(p *post, x *link.Exchange) error {
 	h := &g.heads[g.index]
 	p.claim(&h.claim)
-	if file := p.call.Pos.File; file != "" { // texts show the base name only
+	if file := p.call.Pos.File; file != "" { // messages show the base name only
 		h.claim.call.Pos.File = nameText(filepath.Base(file))
 	}
 	h.claim.call.Pos.Scope = nameText(h.claim.call.Pos.Scope)
@@ -156,11 +156,11 @@ func (g *linkGroup) prepare(p *post, x *link.Exchange) error {
 	return nil
 }
 
-// hear reads the head of member i and keeps its claim. It returns an error if the head cannot
-// be read or belongs to an operation of another group.
+// hear reads the head of member i and keeps its claim. It returns an error if the head is
+// invalid or belongs to an operation of another group.
 func (g *linkGroup) hear(i int, b []byte) error {
 	h := &g.heads[i]
-	h.claim.call.Pos = g.heads[g.index].claim.call.Pos // which decode keeps if it is the same
+	h.claim.call.Pos = g.heads[g.index].claim.call.Pos // decode keeps it if it is the same
 	err := h.decode(b)
 	if err == nil {
 		err = h.claim.complete(len(h.ranks))

@@ -10,14 +10,14 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// Local returns the communicators, by rank, of n ranks that live in this process.
-// One goroutine at a time may use a communicator, except for Fail and Close, which
-// may be called at any time from any goroutine.
+// Local returns the communicators, by rank, of n ranks that live in this process. One
+// goroutine at a time may use a communicator, except for Fail and Close, which may be
+// called at any time from any goroutine.
 //
 // The errors of collectives are of type *jaccl.Error. After the first one the job is
-// poisoned, and every collective of every rank fails with the same failure, until Renew of
-// any rank (see collective.Renewer) once all ranks know of it. Neither an error of Group
-// nor a Close of a rank that nobody waits for poisons the job.
+// poisoned, and every collective of every rank fails with the same failure, until some
+// rank calls Renew (see collective.Renewer) once all ranks know of it. An error of Group
+// does not poison the job, nor does closing a rank for which no rank waits.
 func Local(n int, opts jaccl.Options) ([]jaccl.Communicator, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("engine: job in one process: %d ranks, want at least 1", n)
@@ -55,7 +55,7 @@ type job struct {
 	first  *failure
 	groups map[string]*rendezvous // by key
 	closed []bool                 // by rank
-	closes []map[string]int       // by rank, and by the ranks of a group: how often the rank has closed it
+	closes []map[string]int       // by rank, and by the ranks of a group: the number of times the rank has closed it
 }
 
 // fail poisons the job with f, unless the job is poisoned already, and returns the
@@ -113,8 +113,8 @@ func (c *comm) open(ranks []int) *member {
 	return c.job.group(groupKey(ranks, c.job.closes[c.rank]), ranks, c.rank)
 }
 
-// group returns the group with that key, as the given rank has it, and makes it if it does not
-// exist. The caller holds mu.
+// group returns the group with the given key, as seen by the rank, and makes it if it
+// does not exist. The caller holds mu.
 func (j *job) group(key string, ranks []int, rank int) *member {
 	r := j.groups[key]
 	if r == nil {
@@ -143,8 +143,8 @@ func (c *comm) Renew() {
 	}
 }
 
-// Close marks the rank as gone. It does not block, and returns nil. Peers that
-// wait for this rank, now or later, get an error; groups without this rank continue.
+// Close marks the rank as gone. It does not block, and returns nil. Peers that wait for
+// this rank, now or later, get an error; groups without this rank continue.
 func (c *comm) Close() error {
 	j := c.job
 	j.mu.Lock()

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// meetPairs runs a pairwise operation: this member and each of the one or two members
-// that it names meet in a rendezvous of that pair, and the rest of the group continues.
+// meetPairs runs a pairwise operation: this member and each of the one or two named
+// members meet in a rendezvous of that pair, and the rest of the group continues.
 func (m *member) meetPairs(ctx context.Context, p post) error {
-	if p.to == m.rank() { // then from is this rank, too
+	if p.to == m.rank() { // then from is this rank as well
 		if f := m.own(); f != nil {
 			return m.fail(ctx, p.call, f)
 		}
@@ -63,7 +63,8 @@ func (m *member) meetPairs(ctx context.Context, p post) error {
 	return nil
 }
 
-// own returns why this member cannot run even an operation with itself alone, or nil.
+// own returns the reason why this member cannot run even an operation with itself alone,
+// or nil.
 func (m *member) own() *failure {
 	j := m.r.job
 	j.mu.Lock()

@@ -8,8 +8,8 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// members returns an error unless ranks are different ranks of a job of size ranks and contain
-// rank, which asks for their group.
+// members returns an error unless ranks are distinct ranks of a job of size ranks,
+// including rank, the caller.
 func members(ranks []int, rank, size int) error {
 	seen := make([]bool, size)
 	for _, r := range ranks {
@@ -36,22 +36,22 @@ func everyone(size int) []int {
 }
 
 // groupKey returns the key of a group, which is equal on all members and differs between
-// the groups of a job. closes has, by the ranks of a group, how often the asking rank has
-// closed it: after a Close the same ranks form a new group, whose members have all closed
-// the earlier groups of these ranks equally often.
+// the groups of a job. closes has, by the ranks of a group, the number of times that the
+// caller's rank has closed it: after a Close the same ranks form a new group, once all
+// members have closed the earlier groups of these ranks equally often.
 func groupKey(ranks []int, closes map[string]int) string {
 	key := fmt.Sprint(ranks)
 	return fmt.Sprintf("%s#%d", key, closes[key])
 }
 
-// splitKey returns the key of the group that the members of a color form in the n-th
+// splitKey returns the key of the group formed by the members with a color in the n-th
 // split of a group.
 func splitKey(parent string, n, color int) string {
 	return fmt.Sprintf("%s/%d:%d", parent, n, color)
 }
 
-// plain returns g as a collective.Group. On an error it returns a nil interface, not an
-// interface that holds a nil pointer.
+// plain returns g as a collective.Group. On error it returns a nil interface, not an
+// interface holding a nil pointer.
 func plain(g jaccl.Group, err error) (collective.Group, error) {
 	if err != nil {
 		return nil, err

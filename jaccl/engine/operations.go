@@ -21,7 +21,7 @@ type operations struct {
 
 // runner runs operations among the members of a group.
 type runner interface {
-	// meet runs one operation. bad is what is wrong with the caller's arguments, or nil.
+	// meet runs one operation. bad is the error in the caller's arguments, or nil.
 	meet(ctx context.Context, p post, bad *failure) error
 	// child returns the group of these ranks: the members that passed color to a split
 	// that has just succeeded. It returns nil if ranks is nil. Every member calls child for
@@ -36,7 +36,7 @@ func (o *operations) Ranks() []int { return slices.Clone(o.ranks) }
 
 func (o *operations) Size() int { return len(o.ranks) }
 
-// rank returns the member's rank in the job, by which all errors name the member.
+// rank returns the member's rank in the job, by which errors name the member.
 func (o *operations) rank() int { return o.ranks[o.index] }
 
 // AllSum implements collective.Group. Integers wrap around. dst is src or does
@@ -208,8 +208,8 @@ func (o *operations) SendRecv(ctx context.Context, c collective.Call, to int, sr
 	return o.run.meet(ctx, p, bad)
 }
 
-// Split implements Group. The new group is not the one that Among returns for the
-// same ranks: closing one does not close the other.
+// Split implements Group. The new group differs from Among's group of the same ranks:
+// closing one does not close the other.
 func (o *operations) Split(ctx context.Context, c collective.Call, color, key int) (jaccl.Group, error) {
 	var chosen []int
 	if err := o.run.meet(ctx, post{call: c, color: color, key: key, chosen: &chosen}, o.named(c, split)); err != nil {
@@ -218,7 +218,7 @@ func (o *operations) Split(ctx context.Context, c collective.Call, color, key in
 	return o.run.child(chosen, color)
 }
 
-// named checks that the call has the name of the method that it was passed to.
+// named checks that the call has the name of its method.
 func (o *operations) named(c collective.Call, op string) *failure {
 	if c.Op != op {
 		return argument(o.rank(), c, "the method of %s, want the method of its name", op)

@@ -7,25 +7,25 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// maxPartings is how many groups a partings remembers. What ranks tell of further groups is
-// ignored, so that no rank can use up this rank's memory.
+// maxPartings is the largest number of groups in a partings. Messages about further
+// groups are ignored, so that no rank can use up this rank's memory.
 const maxPartings = 1 << 16
 
-// partings are the groups that ranks have closed. The lock, like that of place, is taken
-// last: a goroutine that holds it takes no other lock.
+// partings are the groups that ranks have closed. Its lock, like the lock of place, is
+// taken last: a goroutine that holds it takes no other lock.
 type partings struct {
 	some atomic.Bool // of is not empty
 	mu   sync.Mutex
 	of   map[uint64]*parted
 }
 
-// parted is what is known of a group until all of its members have closed it.
+// parted is the state of a group until all of its members have closed it.
 type parted struct {
 	begun   map[int]uint64 // by rank that has closed the group: Begun of its Parting
-	waiting int            // how many other members there are, if this rank has closed the group; else -1
+	waiting int            // number of other members, if this rank has closed the group; else -1
 }
 
-// group returns what is known of a group, and makes an entry if there is none; nil if there
+// group returns the state of a group, and makes an entry if there is none; nil if there
 // are too many. The caller holds mu.
 func (p *partings) group(id uint64) *parted {
 	g := p.of[id]
@@ -58,7 +58,7 @@ func (p *partings) hear(from int, a link.Parting) {
 	}
 }
 
-// close notes that this rank has closed a group, which has that many other members.
+// close notes that this rank has closed a group with the given number of other members.
 func (p *partings) close(id uint64, others int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,7 +88,7 @@ type begun struct {
 	pairs []uint64 // pairwise operations, by member
 }
 
-// with returns how many operations this rank has begun with member i.
+// with returns the number of operations that this rank has begun with member i.
 func (b *begun) with(i int) uint64 { return b.all + b.pairs[i] }
 
 // count counts the operation p, which is about to begin.

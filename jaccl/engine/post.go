@@ -8,7 +8,7 @@ import (
 )
 
 // The operations' names in a Call. A method rejects a Call with another name, so that
-// members that call different methods never take their calls for equal.
+// members that call different methods never mistake their calls for equal.
 const (
 	allSum        = "all_sum"
 	allMax        = "all_max"
@@ -28,7 +28,7 @@ const (
 // none stands for no rank.
 const none = -1
 
-// post is what a member brings to an operation.
+// post is a member's contribution to an operation.
 type post struct {
 	call       collective.Call
 	dst, src   []byte
@@ -36,14 +36,14 @@ type post struct {
 	root       int      // of broadcast: a rank of the job
 	to, from   int      // of send, recv and send_recv: ranks of the job, or none
 	color, key int      // of split
-	chosen     *[]int   // of split: where the operation stores the ranks of the new group
+	chosen     *[]int   // of split: receives the ranks of the new group
 }
 
-// claim is what a member tells the others of its post: all that members compare.
+// claim is the part of a post that members send to each other and compare.
 type claim struct {
 	call         collective.Call
 	bytes        int   // of src; for recv, of dst
-	gives, takes []int // bytes of the parts of src and of dst, for operations that have parts; for send_recv, takes has the bytes of dst
+	gives, takes []int // lengths of the parts of src and of dst, for operations that have parts; for send_recv, takes has the length of dst
 	root         int
 	to, from     int
 	color, key   int
@@ -69,8 +69,8 @@ func lengths(to []int, of [][]byte) []int {
 	return to
 }
 
-// complete checks that a claim from another process has as many lengths as the operation has
-// parts in a group of size members.
+// complete checks that a claim from another process has the right number of lengths for
+// the operation in a group of size members.
 func (c *claim) complete(size int) error {
 	gives, takes := 0, 0
 	switch c.call.Op {
@@ -87,8 +87,8 @@ func (c *claim) complete(size int) error {
 	return nil
 }
 
-// volume returns the sum, over all members, of the bytes that the member sends or of those
-// that it receives, whichever are more.
+// volume returns the sum over all members of the bytes that the member sends or receives,
+// whichever are more.
 func volume(claims []claim) int {
 	n := 0
 	for i := range claims {
@@ -111,8 +111,7 @@ func volume(claims []claim) int {
 	return n
 }
 
-// more and product are + and * of lengths. A result that is too large becomes the largest
-// int.
+// more and product are + and * of lengths, saturating at the largest int.
 func more(a, b int) int {
 	if a > math.MaxInt-b {
 		return math.MaxInt

@@ -13,14 +13,14 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// rendezvous is where some ranks meet for one operation after another: all members
-// of a group, or two of them for pairwise operations. Its memory is reused, so that an
-// operation allocates nothing.
+// rendezvous is a meeting point of some ranks for one operation after another: all
+// members of a group, or two of them for pairwise operations. Its memory is reused, so
+// that an operation allocates nothing.
 //
-// job.mu guards arrived and every member's here. A member writes its post and claim
-// until it arrives; once all have arrived, all members read them and none writes them
-// until the operation is complete. verdict and alone belong to the last member to
-// arrive, until it wakes the others.
+// job.mu guards arrived and every member's here. A member writes its post and claim until
+// it arrives; once all have arrived, all members read them and none writes them until the
+// operation is complete. verdict and alone belong to the last member to arrive, until it
+// wakes the others.
 type rendezvous struct {
 	job     *job
 	key     string
@@ -33,7 +33,7 @@ type rendezvous struct {
 	closed  []bool // members that have closed the group; job.mu guards it
 	pairs   map[[2]int]*rendezvous
 
-	verdict *failure // what the calls disagree on; nil if they agree
+	verdict *failure // the disagreement of the calls; nil if they agree
 	alone   bool     // the last member to arrive did the work of all
 
 	busy atomic.Int32 // members that have not finished their share
@@ -44,12 +44,12 @@ type member struct {
 	operations
 	r     *rendezvous
 	here  bool          // the member has arrived and waits for the others
-	wake  chan struct{} // has room for one wake-up; a member never waits for two
+	wake  chan struct{} // buffers one wake-up; a member never waits for two
 	timer *time.Timer   // runs only while the member waits for arrivals
 	acc   reduce.Accumulator
 	inUse atomic.Bool
 
-	splits int       // how many splits this member has called
+	splits int       // number of splits that this member has called
 	pairs  []*member // this rank in the rendezvous of pairs, by the other member's index; made when needed
 }
 
@@ -105,8 +105,8 @@ func (m *member) among(ctx context.Context, p post) error {
 	return nil
 }
 
-// arrive posts p. It reports whether this member is the last to arrive, or returns why
-// the operation cannot start.
+// arrive posts p. It reports whether this member is the last to arrive, or returns the
+// reason why the operation cannot start.
 func (m *member) arrive(p *post) (last bool, f *failure) {
 	r, j := m.r, m.r.job
 	p.claim(&r.claims[m.index])
@@ -128,7 +128,8 @@ func (m *member) arrive(p *post) (last bool, f *failure) {
 	return true, nil
 }
 
-// obstacle returns why no operation can start, or nil. The caller holds job.mu.
+// obstacle returns the reason why no operation can start, or nil. The caller holds
+// job.mu.
 func (r *rendezvous) obstacle() *failure {
 	if r.job.first != nil {
 		return r.job.first
@@ -226,8 +227,9 @@ func (m *member) await(ctx context.Context, c collective.Call) *failure {
 	return f
 }
 
-// late returns the failure of the members that have not arrived, for which the rank of waits.
-// It blames these members, or the ranks for which they wait. The caller holds job.mu.
+// late returns the failure of the members that have not arrived, on behalf of the waiting
+// rank of. It blames these members, or the ranks for which they wait. The caller holds
+// job.mu.
 func (r *rendezvous) late(of int, c collective.Call) *failure {
 	var missing []int
 	var where []string
@@ -243,7 +245,8 @@ func (r *rendezvous) late(of int, c collective.Call) *failure {
 	return f
 }
 
-// where returns in which collective a rank waits; zero if it waits in none. The caller holds mu.
+// where returns the collective in which a rank waits; zero if it waits in none. The
+// caller holds mu.
 func (j *job) where(rank int) link.Waiting {
 	for _, r := range j.groups {
 		if i := slices.Index(r.ranks, rank); i >= 0 && r.members[i].here {
@@ -261,7 +264,7 @@ func (j *job) where(rank int) link.Waiting {
 
 // done notes that this member has finished its share, and reports whether all members
 // have. If not, the last one to finish wakes this member. All members are in the
-// operation, so that waiting for the wake-up needs no deadline.
+// operation, so waiting for the wake-up needs no deadline.
 func (m *member) done() bool {
 	if m.r.busy.Add(-1) > 0 {
 		return false

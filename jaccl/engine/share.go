@@ -7,15 +7,15 @@ import (
 	"github.com/gomoe/gomoe/internal/reduce"
 )
 
-// aloneBytes is the volume up to which the last member to arrive does the work
-// of all members, which saves the others a second wait. Sums of 4 ranks on two cores
-// take as long either way at 64 KiB (f32 8 and 9 µs, bf16 29 and 28 µs); with
-// more cores they do so at a smaller volume.
+// aloneBytes is the largest volume for which the last member to arrive does the work of
+// all members, which saves the others a second wait. Sums of 4 ranks on two cores take
+// equally long either way at 64 KiB (f32 8 and 9 µs, bf16 29 and 28 µs); with more cores
+// they do so at a smaller volume.
 const aloneBytes = 32 << 10
 
 // shareOf does member i's share of the operation that posts describe, directly on the
 // buffers of the posts. The shares of different members may run at the same time: no
-// share writes what another one reads or writes, even if dst is src.
+// share writes bytes that another one reads or writes, even if dst is src.
 func shareOf(ranks []int, posts []post, claims []claim, i int, acc *reduce.Accumulator) {
 	p := &posts[i]
 	switch p.call.Op {
@@ -30,14 +30,14 @@ func shareOf(ranks []int, posts []post, claims []claim, i int, acc *reduce.Accum
 			copy(p.dst, posts[other].src)
 		}
 	case allSum, allMax, allMin:
-		// Member i reduces a segment and writes it to everyone: nobody else
-		// reads that segment of anyone's src.
+		// Member i reduces a segment and writes it to everyone: no other member reads
+		// that segment of any src.
 		lo, hi := segment(len(p.src), i, len(posts))
 		for ; lo < hi; lo += reduce.BlockBytes {
 			end := min(lo+reduce.BlockBytes, hi)
 			sum := reduced(acc, posts, lo, end, posts[0].dst[lo:end])
 			for k := range posts {
-				copy(posts[k].dst[lo:end], sum) // changes nothing if sum lies there already
+				copy(posts[k].dst[lo:end], sum) // no-op if sum is already there
 			}
 		}
 		clear(acc.Blocks)
@@ -63,8 +63,8 @@ func shareOf(ranks []int, posts []post, claims []claim, i int, acc *reduce.Accum
 	}
 }
 
-// reduced returns the reduction of bytes lo to hi of every post's src. The result lies
-// where Accumulator.Block puts it: in dst or in other memory.
+// reduced returns the reduction of bytes lo to hi of every post's src. The result is in
+// dst or in other memory; see Accumulator.Block.
 func reduced(a *reduce.Accumulator, posts []post, lo, hi int, dst []byte) []byte {
 	a.Blocks = a.Blocks[:0]
 	for k := range posts {
@@ -74,7 +74,7 @@ func reduced(a *reduce.Accumulator, posts []post, lo, hi int, dst []byte) []byte
 	return a.Block(r, posts[0].call.DType, a.Blocks, dst)
 }
 
-// segment returns which bytes of a buffer of n bytes member i of size members reduces.
+// segment returns the range of a buffer of n bytes that member i of size members reduces.
 // Segments consist of whole cache lines, except for the last one, so that no two members
 // write to the same line.
 func segment(n, i, size int) (lo, hi int) {
@@ -83,8 +83,8 @@ func segment(n, i, size int) (lo, hi int) {
 	return min(i*step, n), min((i+1)*step, n)
 }
 
-// reductionOf returns how an operation combines elements; false for operations that only
-// move them.
+// reductionOf returns the reduction of an operation; false for operations that only move
+// elements.
 func reductionOf(c collective.Call) (r reduce.Op, ok bool) {
 	switch c.Op {
 	case allSum, reduceScatter:

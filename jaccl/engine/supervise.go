@@ -9,9 +9,9 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// tick is how often the supervisor looks at an operation in progress. An operation may
-// end this much later than its deadline, or later than its context if no operation before
-// it had the same context.
+// tick is the interval at which the supervisor checks an operation in progress. An
+// operation may end this much later than its deadline, or later than its context if no
+// operation before it had the same context.
 const tick = 10 * time.Millisecond
 
 // errLate is the cause with which the supervisor ends an exchange that makes no progress.
@@ -22,8 +22,8 @@ var errLate = errors.New("jaccl: no progress")
 type underWay struct {
 	ctx  context.Context // the caller's; nil if no operation is in progress
 	g    *linkGroup      // the operation's group
-	pair [2]int          // the ranks that a pairwise operation needs
-	two  bool            // the operation is pairwise: it needs the ranks in pair alone
+	pair [2]int          // the ranks needed by a pairwise operation
+	two  bool            // the operation is pairwise: it needs only the ranks in pair
 	x    *link.Exchange  // the exchange in progress, or the last one; nil before the first
 	turn uint64          // counts operations and exchanges
 	idle bool            // the supervisor waits for wake
@@ -43,7 +43,7 @@ func (e *engine) begin(ctx context.Context, g *linkGroup, p *post) {
 	}
 }
 
-// finish ends the supervision that begin has begun.
+// finish ends the supervision started by begin.
 func (e *engine) finish() {
 	e.mu.Lock()
 	e.op.ctx, e.op.g, e.op.x = nil, nil, nil
@@ -67,7 +67,7 @@ func (e *engine) supervise() {
 	timer.Stop()
 	var turn uint64
 	var moved int64
-	var since, last time.Time // of the last progress, and of the last look
+	var since, last time.Time // of the last progress, and of the last check
 	for {
 		e.mu.Lock()
 		op := e.op

@@ -9,14 +9,14 @@ import (
 )
 
 // view fills in the post of member i from the member's head: the buffers are views of the
-// member's shared memory, at the offsets that the head states. mine is this rank's post of
-// the same operation.
+// member's shared memory, at the offsets in the head. mine is this rank's post of the
+// same operation.
 func (g *linkGroup) view(i int, mine *post) error {
 	h, p := &g.heads[i], &g.posts[i]
 	c := &h.claim
 	srcs := p.srcs[:0]
 	*p = post{call: c.call, root: mine.root}
-	p.call.Pairs = mine.call.Pairs // heads do not have it: ranks run one plan
+	p.call.Pairs = mine.call.Pairs // not in heads: ranks run one plan
 	v := viewer{shared: g.e.shared, rank: g.ranks[i], at: h.at}
 	if mine.srcs == nil {
 		p.src = v.see(c.bytes)
@@ -39,7 +39,7 @@ func (g *linkGroup) view(i int, mine *post) error {
 type viewer struct {
 	shared link.Shared
 	rank   int
-	at     []int64 // the offsets of the buffers that are still to be seen
+	at     []int64 // the offsets of the remaining buffers
 	err    error
 }
 

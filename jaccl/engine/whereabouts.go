@@ -10,14 +10,14 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// place is the operation that this rank is in. Its lock is taken last, because the watch
+// place is the current operation of this rank. Its lock is taken last, because the watch
 // may hold its own locks when it asks for the place.
 type place struct {
 	mu   sync.Mutex
 	call collective.Call
 	with []int  // ranks of the group; nil if the rank is in no operation
 	pair [2]int // the ranks of a pairwise operation, or none
-	two  bool   // the operation is pairwise: it needs the ranks in pair alone
+	two  bool   // the operation is pairwise: it needs only the ranks in pair
 }
 
 func (w *place) enter(p *post, ranks []int) {
@@ -32,7 +32,7 @@ func (w *place) leave() {
 	w.mu.Unlock()
 }
 
-// answer returns where this rank waits, for other ranks. of is this rank.
+// answer returns this rank's whereabouts for other ranks. of is this rank.
 func (w *place) answer(of int) link.Waiting {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,11 +53,11 @@ func (w *place) answer(of int) link.Waiting {
 	return a
 }
 
-// blamed asks all ranks where they are and returns which ranks to blame. This rank waits for
-// the suspects. To blame are the suspects that do not answer or are in no operation. If every
-// suspect waits in an operation, blamed looks at the ranks that the suspects wait for, and so
-// on; if all of these wait, the suspects are to blame. known returns a text about a rank's
-// answer, which is empty for a rank that is in no operation.
+// blamed asks all ranks for their whereabouts and returns the ranks to blame. This rank
+// waits for the suspects. The suspects that do not answer, or are in no operation, are to
+// blame. If every suspect waits in an operation, blamed continues with the ranks for
+// which the suspects wait, and so on; if all of these wait, the suspects are to blame.
+// known describes a rank's answer; it returns "" for a rank that is in no operation.
 func (e *engine) blamed(suspects []int) (blame []int, known func(rank int) string) {
 	w, ok := e.watch.(link.Whereabouts)
 	if !ok {
@@ -77,8 +77,8 @@ func (e *engine) blamed(suspects []int) (blame []int, known func(rank int) strin
 	return waitedFor(e.rank, suspects, func(r int) link.Waiting { return at[r] }), known
 }
 
-// waitedFor returns which ranks to blame, as blamed does. rank waits for the suspects; at
-// returns in which operation a rank waits.
+// waitedFor returns the ranks to blame, as in blamed. rank waits for the suspects; at
+// returns the operation in which a rank waits.
 func waitedFor(rank int, suspects []int, at func(rank int) link.Waiting) (blame []int) {
 	seen := map[int]bool{rank: true}
 	for next := suspects; len(next) > 0 && len(blame) == 0; {
@@ -103,7 +103,7 @@ func waitedFor(rank int, suspects []int, at func(rank int) link.Waiting) (blame 
 	return blame
 }
 
-// further returns a text about those ranks to blame that are not among the suspects.
+// further describes the ranks to blame that are not among the suspects.
 func further(blame, suspects []int, known func(rank int) string) string {
 	text := ""
 	for _, r := range blame {

@@ -10,7 +10,7 @@ import (
 // arena is memory that the communicator lends, for the buffers of one operation after
 // another. A nil arena stands for the process's own memory.
 type arena struct {
-	b, rest []byte // all of the memory, and what the trial in progress has not taken
+	b, rest []byte // all of the memory, and the part not yet used by the trial in progress
 	release func() error
 }
 
@@ -38,7 +38,7 @@ func newArena(c jaccl.Communicator, member int, ts []trial) (*arena, error) {
 	return &arena{b: b, release: release}, err
 }
 
-// close gives the memory back.
+// close releases the memory.
 func (a *arena) close() error {
 	if a == nil {
 		return nil

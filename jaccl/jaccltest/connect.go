@@ -11,8 +11,8 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// Connect returns the communicators, by rank, of ranks that links connect. Their watches are
-// those of Watches, which lose no rank.
+// Connect returns the communicators, by rank, of ranks connected by links. Their watches
+// come from Watches and lose no rank.
 func Connect[L link.Link](t testing.TB, links []L, deadline time.Duration) []jaccl.Communicator {
 	watches := Watches(len(links))
 	comms := make([]jaccl.Communicator, len(links))

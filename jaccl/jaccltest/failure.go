@@ -64,7 +64,7 @@ func (s suite) mismatch(t *testing.T) {
 	base := at("all_sum", 3, graph.F32, 16, 12)
 	cases := []struct {
 		name string
-		odd  func(g jaccl.Group, dst []byte) error // what rank 1 calls
+		odd  func(g jaccl.Group, dst []byte) error // the call of rank 1
 		rest func(g jaccl.Group, dst []byte) error // nil for the sum of base
 		want []string
 	}{
@@ -227,8 +227,8 @@ func (s suite) pairMismatch(t *testing.T) {
 	}
 }
 
-// badArguments: wrong arguments on one rank are an error there at once, without waiting for
-// the others, and then an error on all ranks.
+// badArguments: invalid arguments on one rank are an error there at once, without waiting
+// for the others, and then an error on all ranks.
 func (s suite) badArguments(t *testing.T) {
 	call := func(op string, d graph.DType) collective.Call {
 		return collective.Call{Op: op, DType: d, Pos: graph.Pos{File: "moe.go", Line: 8}}
@@ -348,8 +348,8 @@ func (s suite) badArguments(t *testing.T) {
 	}
 }
 
-// fail: members that wait, members that come later and other groups learn the cause and the
-// rank that has failed.
+// fail: members that wait, members that come later and other groups learn the cause and
+// the failed rank.
 func (s suite) fail(t *testing.T) {
 	comms := s.start(t, 4)
 	errs := Each(comms, func(c jaccl.Communicator) error {

@@ -74,8 +74,8 @@ func (f *Far) Clean() bool {
 	return a.error(nil, nil) == nil && a.Clean
 }
 
-// ask makes the rank do something, and waits for its answer. When ctx ends, the rank's call is
-// told, and ask still waits.
+// ask sends a request to the rank and waits for its answer. When ctx ends, the rank's
+// call is cancelled, and ask still waits.
 func (f *Far) ask(ctx context.Context, r request) answer {
 	c := make(chan answer, 1)
 	f.mu.Lock()
@@ -103,7 +103,7 @@ func (f *Far) ask(ctx context.Context, r request) answer {
 	return a
 }
 
-// request says what a rank should do.
+// request is a request to a rank.
 type request struct {
 	ID       int
 	Kind     string // the method
@@ -131,22 +131,22 @@ type farGroup struct {
 	Ranks          []int
 }
 
-// farError is an error in a form that can be sent.
+// farError is an error in serialisable form.
 type farError struct {
 	Text      string
 	Kinds     []int        // the indices in kinds of the errors that it wraps
 	Own       *jaccl.Error // the *jaccl.Error, without its Err; nil if it is none
 	OfContext bool         // it wraps the cause of the operation's context
-	OfFail    bool         // it wraps what Fail was given
+	OfFail    bool         // it wraps the argument of Fail
 }
 
-// kinds returns the errors that farError can say it wraps.
+// kinds returns the errors that a farError can wrap.
 func kinds() []error {
 	return []error{jaccl.ErrMismatch, jaccl.ErrDeadline, jaccl.ErrClosed, jaccl.ErrLost, jaccl.ErrUnsupported, jaccl.ErrArgument, context.Canceled, context.DeadlineExceeded}
 }
 
-// describe returns err for the other end. cause is the cause of the operation's context, and
-// given is what Fail was given, at this end.
+// describe returns err for the other end. cause is the cause of the operation's context,
+// and given is the argument of Fail, at this end.
 func describe(err, cause, given error) *farError {
 	if err == nil {
 		return nil

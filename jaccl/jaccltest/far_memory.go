@@ -5,22 +5,22 @@ import (
 	"unsafe"
 )
 
-// block is a piece of the caller's memory. Buffers that overlap lie in the same block, so that
-// the other process sees which buffers overlap and how they are aligned.
+// block is a piece of the caller's memory. Buffers that overlap lie in the same block, so
+// that the other process reproduces overlaps and alignment.
 type block struct {
-	At uintptr // the address, of which only the position in a cache line matters
+	At uintptr // the address; only the position within a cache line matters
 	B  []byte
 }
 
-// place says where a buffer lies in the blocks; the zero place is a nil buffer.
+// place is the location of a buffer in the blocks; the zero place is a nil buffer.
 type place struct {
-	Block    int // the block's number, from 1; past the last block for a buffer that is empty
+	Block    int // the block's number, from 1; past the last block for an empty buffer
 	Off, Len int
 }
 
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// pack copies buffers into blocks, and returns for each list of buffers their places.
+// pack copies buffers into blocks, and returns the places of each list of buffers.
 func pack(all ...[][]byte) (blocks []block, places [][]place) {
 	var bufs [][]byte
 	for _, list := range all {
@@ -77,7 +77,7 @@ func laid(blocks []block) []block {
 	return out
 }
 
-// buffers returns the buffers that lie at these places in blocks.
+// buffers returns the buffers at these places in blocks.
 func buffers(ps []place, blocks []block) [][]byte {
 	out := make([][]byte, len(ps))
 	for i, p := range ps {

@@ -11,9 +11,9 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// Serve does what the Far at the other end of conn asks for, until conn ends. open opens the
-// communicator of a new job; Serve calls it for every Far.Open. clean reports whether this
-// process can open another communicator.
+// Serve serves the requests of the Far at the other end of conn, until conn ends. open
+// opens the communicator of a new job; Serve calls it for every Far.Open. clean reports
+// whether this process can open another communicator.
 func Serve(conn io.ReadWriter, open func() (jaccl.Communicator, error), clean func() bool) error {
 	s := &server{open: open, clean: clean, enc: gob.NewEncoder(conn), cancels: map[int]context.CancelCauseFunc{}}
 	dec := gob.NewDecoder(conn)
@@ -57,7 +57,7 @@ type server struct {
 	cancels map[int]context.CancelCauseFunc
 	comm    jaccl.Communicator
 	groups  []jaccl.Group
-	failed  error // what Fail was given first
+	failed  error // the first argument of Fail
 	bad     bool  // an operation has failed
 }
 
@@ -72,7 +72,7 @@ func (s *server) group(g jaccl.Group) *farGroup {
 	return &farGroup{ID: len(s.groups) - 1, Rank: g.Rank(), Size: g.Size(), Ranks: g.Ranks()}
 }
 
-// do does what r asks for and returns the answer, without its ID.
+// do executes r and returns the answer, without its ID.
 func (s *server) do(ctx context.Context, r *request) (a answer) {
 	var err error
 	s.mu.Lock()
@@ -127,7 +127,7 @@ func (s *server) do(ctx context.Context, r *request) (a answer) {
 	return a
 }
 
-// call calls the method of g that r asks for.
+// call calls the method of g requested by r.
 func call(ctx context.Context, g jaccl.Group, r *request, dst, src [][]byte) (jaccl.Group, error) {
 	switch r.Kind {
 	case "all_sum":

@@ -15,8 +15,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// parting is a split whose groups all ranks can compute: what each member passes as color and
-// key.
+// parting is a split with groups that all ranks can compute: each member's color and key.
 type parting struct {
 	color, key func(member int) int
 }
@@ -116,8 +115,8 @@ func (s suite) split(t *testing.T) {
 	}
 }
 
-// closeGroup: after all members have closed a group, Among returns a new group of these ranks.
-// Other groups go on, also a group of the same ranks that was split off.
+// closeGroup: after all members have closed a group, Among returns a new group of these
+// ranks. Other groups continue, including a group of the same ranks that was split off.
 func (s suite) closeGroup(t *testing.T) {
 	all(t, s.start(t, 3), func(c jaccl.Communicator) error {
 		w := c.World()
@@ -226,7 +225,7 @@ func (s suite) closeEarly(t *testing.T) {
 				return err
 			}
 			x := collective.Call{Seq: 1, DType: graph.U8, Bytes: int64(len(b))}
-			if g.Rank() > 0 { // each member passes on what it receives
+			if g.Rank() > 0 { // each member passes on the data that it receives
 				x.Op = "recv"
 				if err := g.Recv(background(), x, g.Rank()-1, b); err != nil {
 					return err

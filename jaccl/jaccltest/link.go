@@ -10,9 +10,9 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// Links returns the links of n ranks of one process, by rank, for tests of what uses links.
-// Like the buffers of a connection, they hold some bytes for a peer that has not begun to
-// receive.
+// Links returns the links of n ranks of one process, by rank, for tests of code that uses
+// links. Like the buffers of a connection, they hold some bytes for a peer that has not
+// begun to receive.
 func Links(n int) []link.Link {
 	links := make([]link.Link, n)
 	for i, l := range newLinks(n) {
@@ -44,7 +44,7 @@ func newLinks(n int) []*wired {
 	return links
 }
 
-// pipeDepth is how many pieces a pipe holds.
+// pipeDepth is the number of pieces that a pipe holds.
 const pipeDepth = 2
 
 // pipe carries bytes from one rank to another, in pieces of its own memory.
@@ -60,7 +60,7 @@ type half struct {
 	heard           chan struct{} // says that Heads has returned, so that data may be received
 }
 
-// work is what a half does in one exchange.
+// work is the work of a half in one exchange.
 type work struct {
 	ctx  context.Context
 	x    *link.Exchange
@@ -234,7 +234,7 @@ func (l *wired) get(peer int, p *pipe, w work) ([]byte, error) {
 	case b := <-p.full:
 		return b, nil
 	case <-p.closed:
-		select { // what the peer sent before it closed
+		select { // data that the peer sent before closing
 		case b := <-p.full:
 			return b, nil
 		default:

@@ -71,7 +71,8 @@ func (s linkSuite) ranks(t *testing.T) {
 	}
 }
 
-// orders has ranks at different exchanges at the same time: what is sent arrives in order.
+// orders has ranks at different exchanges at the same time: data arrives in the order of
+// sending.
 func (s linkSuite) orders(t *testing.T) {
 	for _, n := range sizes() {
 		ss := steps(n, 60, 30000)
@@ -116,8 +117,9 @@ func others(l link.Link) []int {
 	return slices.DeleteFunc(world(l.Size()), func(r int) bool { return r == l.Rank() })
 }
 
-// refuse: Exchange returns the error of Heads as it is, and writes nothing. A rank that
-// refuses may leave another rank without its head; that rank waits until its context ends.
+// refuse: Exchange returns the error of Heads unchanged, and writes nothing. A rank that
+// refuses may leave another rank without its head; that rank waits until its context
+// ends.
 func (s linkSuite) refuse(t *testing.T) {
 	refusal := errors.New("no, thank you")
 	ctx, cancel := context.WithTimeout(background(), patience)
@@ -180,8 +182,8 @@ func (s linkSuite) nothing(t *testing.T) {
 	})
 }
 
-// big sends, in both directions at the same time, more than anything between two ranks can
-// hold.
+// big sends, in both directions at the same time, more than the buffers between two ranks
+// can hold.
 func (s linkSuite) big(t *testing.T) {
 	for n, size := range map[int]int{2: 64 << 20, 3: 5<<20 + 3} {
 		src := make([][]byte, n)

@@ -28,8 +28,9 @@ func within(t *testing.T, what string, f func() error) error {
 	}
 }
 
-// context: an exchange that no peer comes to returns the cause of its context when the context
-// ends: while it waits for heads, while it sends data, and if the context has ended before.
+// context: an exchange without any peer returns the cause of its context when the context
+// ends: while it waits for heads, while it sends data, and if the context has already
+// ended.
 func (s linkSuite) context(t *testing.T) {
 	t.Run("waiting", func(t *testing.T) {
 		links := s.start(t, 2)
@@ -96,8 +97,8 @@ func (s linkSuite) peerCloses(t *testing.T) {
 	}
 }
 
-// lastWords: what a rank has sent in an exchange that has succeeded arrives, even if the rank
-// closes its link at once.
+// lastWords: data sent in an exchange that has succeeded arrives, even if the rank closes
+// its link at once.
 func (s linkSuite) lastWords(t *testing.T) {
 	for round := range 10 {
 		links := s.start(t, 3)
@@ -130,7 +131,7 @@ func (s linkSuite) ownClose(t *testing.T) {
 	links := s.start(t, 2)
 	time.AfterFunc(20*time.Millisecond, func() { links[0].Close() })
 	if err := within(t, "exchange", func() error { return links[0].Exchange(background(), &link.Exchange{Peers: []int{1}}) }); err == nil {
-		// An exchange without heads and data waits for nobody: try one that has to wait.
+		// An exchange without heads and data does not wait: try one that has to wait.
 		err = within(t, "exchange", func() error {
 			time.Sleep(40 * time.Millisecond)
 			return links[0].Exchange(background(), &link.Exchange{Peers: []int{1}, Recv: [][][]byte{{make([]byte, 1)}}})

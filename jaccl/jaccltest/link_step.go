@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// step is an exchange whose data all members can compute.
+// step is an exchange with data that all members can compute.
 type step struct {
 	members []int // ascending
 	heads   bool
@@ -39,7 +39,7 @@ func (s step) headOf(rank int) []byte {
 	return pattern(s.seed*10+rank, 20+(s.seed*rank)%300)
 }
 
-// pattern returns n bytes that differ from those of other seeds.
+// pattern returns n bytes that depend on the seed.
 func pattern(seed, n int) []byte {
 	b := make([]byte, n)
 	x := uint64(seed)*0x9e3779b97f4a7c15 + 1
@@ -71,7 +71,7 @@ func cuts(b []byte, seed int) [][]byte {
 	return out
 }
 
-// run does a rank's part of a step and checks what has come.
+// run does a rank's part of a step and checks the received data.
 func (s step) run(ctx context.Context, l link.Link, x *link.Exchange) error {
 	me := l.Rank()
 	x.Peers, x.Send, x.Recv = x.Peers[:0], nil, nil

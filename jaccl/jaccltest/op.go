@@ -15,15 +15,15 @@ import (
 var names = [...]string{"all_sum", "all_gather", "reduce_scatter", "all_to_all", "barrier",
 	"broadcast", "all_max", "all_gather_v", "send_recv", "all_min", "send"}
 
-// op is an operation whose inputs and results all ranks can compute.
+// op is an operation with inputs and results that all ranks can compute.
 type op struct {
 	name    string
 	d       graph.DType
 	count   int // elements of a part
 	seed    int
 	inPlace bool // reductions to all members have dst = src
-	skew    int  // bytes by which buffers are off alignment
-	exact   bool // floats are small integers, whose sums do not depend on their order
+	skew    int  // misalignment of buffers in bytes
+	exact   bool // floats are small integers: sums do not depend on their order
 }
 
 func (o op) call(seq int) collective.Call {
@@ -46,11 +46,11 @@ func (o op) root(size int) int { return o.seed % size }
 // far returns the receiver of a send.
 func (o op) far(size int) int { return (o.root(size) + 1 + o.seed/size%max(size-1, 1)) % size }
 
-// shift returns how many members further a send_recv sends: 1 to size, where size means that
+// shift returns the distance of a send_recv in members: 1 to size, where size means that
 // every member sends to itself.
 func (o op) shift(size int) int { return o.seed/2%size + 1 }
 
-// values returns n elements that member i gives.
+// values returns n elements contributed by member i.
 func (o op) values(n, seed, i int) []byte {
 	if o.exact && o.d.IsFloat() {
 		return integers(o.d, n, seed, i)
@@ -58,7 +58,7 @@ func (o op) values(n, seed, i int) []byte {
 	return values(o.d, n, seed, i)
 }
 
-// src returns the parts that member i of size members gives.
+// src returns the parts contributed by member i of size members.
 func (o op) src(i, size int) [][]byte {
 	switch o.name {
 	case "all_sum", "all_max", "all_min", "all_gather", "broadcast":
@@ -90,8 +90,8 @@ type trial struct {
 	in, out [][][]byte
 }
 
-// trials computes what the members of a group of that size give and get, by the definitions of
-// collective.Group and jaccl.Group.
+// trials computes the inputs and results of the members of a group of the given size, by
+// the definitions of collective.Group and jaccl.Group.
 func trials(size int, ops []op) []trial {
 	ts := make([]trial, len(ops))
 	for n, o := range ops {

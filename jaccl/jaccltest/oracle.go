@@ -75,9 +75,10 @@ func (f *format) encode(x float32) uint16 {
 	return uint16(up)
 }
 
-// values returns n elements that member i contributes. Floats have magnitudes so different
-// that the order of a sum shows in its bits. Among them are zeros of both signs, infinities of
-// one sign, numbers that are subnormal in an f16, and the largest f16 numbers.
+// values returns n elements that member i contributes. Floats differ in magnitude so much
+// that the order of a sum shows in its bits. Among them are zeros of both signs,
+// infinities of one sign, numbers that are subnormal in an f16, and the largest f16
+// numbers.
 func values(d graph.DType, n, seed, i int) []byte {
 	rng := rand.New(rand.NewPCG(uint64(seed), uint64(i)))
 	size := d.Size()
@@ -99,7 +100,7 @@ func values(d graph.DType, n, seed, i int) []byte {
 			}
 		case 11: // subnormal, as half of an f16
 			x = math.Ldexp(float64(rng.IntN(2048)-1024), -24)
-		case 13: // the largest f16 and what rounds up to infinity
+		case 13: // the largest f16 and a number that rounds up to infinity
 			x = 30000 + 6000*rng.Float64()
 		}
 		putFloat(out[k*size:], d, x)
@@ -185,7 +186,7 @@ func extreme(d graph.DType, bits []uint64, sign float64) uint64 {
 	best := bits[0]
 	for _, b := range bits[1:] {
 		x, y := sign*float(d, best), sign*float(d, b)
-		// A float64 cannot distinguish all elements of i64, so that these are compared as
+		// A float64 cannot distinguish all elements of i64, so these are compared as
 		// integers.
 		if d == graph.I64 {
 			if sign > 0 && int64(b) > int64(best) || sign < 0 && int64(b) < int64(best) {

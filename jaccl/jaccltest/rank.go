@@ -10,13 +10,13 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// PlayRank runs one rank's part of operations that seed chooses. It checks the results bit for
-// bit, and returns an error that says what is wrong. Every rank of the job calls it with the
-// same seed, each in a process of its own, or all in one process. It leaves the communicator
-// open and at the same operation as the other ranks.
+// PlayRank runs one rank's part of operations chosen by seed. It checks the results bit
+// for bit, and returns an error that describes the first difference. Every rank of the
+// job calls it with the same seed, each in a process of its own, or all in one process.
+// It leaves the communicator open and at the same operation as the other ranks.
 //
-// PlayRank is for transports whose ranks cannot be goroutines of one process, and for jobs on
-// several machines: it needs nothing but the communicator.
+// PlayRank is for transports with ranks that cannot be goroutines of one process, and for
+// jobs on several machines: it needs nothing but the communicator.
 func PlayRank(ctx context.Context, c jaccl.Communicator, seed uint64) error {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	n := c.Size()
@@ -59,7 +59,7 @@ func random(rng *rand.Rand, count int) []op {
 	ops := make([]op, count)
 	for i := range ops {
 		o := op{name: names[rng.IntN(len(names))], seed: rng.IntN(1000), inPlace: rng.IntN(2) == 0, skew: rng.IntN(9)}
-		for o.d = graph.NoDType; o.d == graph.NoDType || o.reduces() && (o.d == graph.Bool || o.d.IsF8()); { // which nobody adds up
+		for o.d = graph.NoDType; o.d == graph.NoDType || o.reduces() && (o.d == graph.Bool || o.d.IsF8()); { // which cannot be summed
 			o.d = graph.Bool + graph.DType(rng.IntN(int(graph.F64)))
 		}
 		if o.count = rng.IntN(1 << rng.IntN(12)); rng.IntN(20) == 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// SharedLinks returns links like those of Links, whose ranks also share memory.
+// SharedLinks returns links like Links, between ranks that also share memory.
 func SharedLinks(n int) []link.Shared {
 	memories := make([]*region, n)
 	links := make([]link.Shared, n)
@@ -60,7 +60,7 @@ func (l *sharedLink) Alloc(n int) ([]byte, error) {
 	return b, nil
 }
 
-// Lease is Alloc. release has nothing to do, because the garbage collector frees the memory.
+// Lease is Alloc. release does nothing: the garbage collector frees the memory.
 func (l *sharedLink) Lease(n int) ([]byte, func() error, error) {
 	b, err := l.Alloc(n)
 	return b, func() error { return nil }, err

@@ -22,7 +22,7 @@ func Sites(n int) []link.Site {
 	return sites
 }
 
-// meeting is what the sites share: the n-th call of every rank meets the n-th calls of the
+// meeting is shared by the sites: the n-th call of every rank meets the n-th calls of the
 // others.
 type meeting struct {
 	n     int

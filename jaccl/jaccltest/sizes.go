@@ -2,8 +2,8 @@ package jaccltest
 
 import "testing"
 
-// sizes returns the numbers of ranks that the jobs of a suite have: 1 to 8, and only some of
-// these under -short, with which the race detector runs.
+// sizes returns the job sizes of a suite: 1 to 8 ranks, and only some of these under
+// -short, which the race detector uses.
 func sizes() []int {
 	if testing.Short() {
 		return []int{1, 2, 3, 5}

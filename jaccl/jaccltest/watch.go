@@ -19,7 +19,7 @@ func Watches(n int) []link.Watch {
 	return ws
 }
 
-// board is what the watches share.
+// board is shared by the watches.
 type board struct {
 	mu    sync.Mutex
 	first *link.Notice

@@ -9,13 +9,13 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// WorldConformance runs the part of Conformance that uses only the group of all ranks, for a
-// transport that has no other groups. It runs the operations for which has returns true. far
-// is how many ranks further a send or send_recv sends, up to size, and 0 for other operations.
-// The inputs are such that sums of floats are exact, because such a transport need not add in
-// the order of ranks.
+// WorldConformance runs the part of Conformance that uses only the group of all ranks,
+// for a transport without other groups. It runs the operations for which has returns
+// true. far is the distance in ranks of a send or send_recv, up to size, and 0 for other
+// operations. The inputs are such that sums of floats are exact, because such a transport
+// need not add in the order of ranks.
 //
-// The rest of Conformance needs other groups, or ranks that compare what they call.
+// The rest of Conformance needs other groups, or ranks that compare their calls.
 func WorldConformance(t *testing.T, open func(t *testing.T, n int) []jaccl.Communicator, has func(name string, d graph.DType, far, size int) bool) {
 	s := suite{open}
 	run := func(t *testing.T, n int, ops []op) {

@@ -10,11 +10,12 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// SiteAmong returns a site of some ranks of a job, with which a transport among these ranks
-// alone is set up. ranks are ascending and contain this rank; in the new site they are
-// numbered 0, 1 and so on. Gather and Dial of the new site call those of the whole site.
-// Therefore every rank of the job has to call them, in the same order, each on the site of
-// its own ranks. What other ranks gather is dropped, and connections to them are closed.
+// SiteAmong returns a site of some ranks of a job, for setting up a transport among these
+// ranks alone. ranks are ascending and contain this rank; in the new site they are
+// numbered 0, 1 and so on. Gather and Dial of the new site call the methods of the whole
+// site. Therefore every rank of the job has to call them, in the same order, each on the
+// site of its own ranks. Data gathered by other ranks is dropped, and connections to them
+// are closed.
 func SiteAmong(site Site, ranks []int) (Site, error) {
 	if err := checkRanks(ranks, site.Rank(), site.Size()); err != nil {
 		return nil, err

@@ -5,17 +5,17 @@ import (
 	"sync/atomic"
 )
 
-// MaxHead is the largest size of a head in bytes. Because of this limit, nothing that a peer
-// sends makes a link allocate more than that before this rank has agreed to the length.
+// MaxHead is the largest size of a head in bytes. It limits the memory that a peer can
+// make a link allocate before this rank has agreed to the length.
 const MaxHead = 16 << 10
 
-// Exchange is what one rank sends and receives in one step of a collective.
+// Exchange is the data that one rank sends and receives in one step of a collective.
 type Exchange struct {
 	// Peers are the other ranks of the job that take part, ascending and each once.
 	Peers []int
 	// Head, if it is not nil, is sent to every peer before the data. Every peer must then
-	// send a head, too. A head has at most MaxHead bytes; the heads of different ranks may
-	// have different lengths.
+	// send a head as well. A head has at most MaxHead bytes; the heads of different ranks
+	// may have different lengths.
 	Head []byte
 	// Heads is called once, by the goroutine that called Exchange, with the heads of all
 	// peers in the order of Peers, before any of the peers' data is written anywhere. It
@@ -27,28 +27,28 @@ type Exchange struct {
 	// may be cut into different buffers. A nil Send or Recv, or a nil list of a peer,
 	// means no bytes.
 	Send, Recv [][][]byte
-	// Alike says that the two sides of every pair cut the bytes into buffers of the same
-	// lengths, apart from empty buffers, so that a link may carry each buffer separately.
-	// Both sides of a pair set it, or neither.
+	// Alike declares that the two sides of every pair cut the bytes into buffers of the
+	// same lengths, apart from empty buffers, so that a link may carry each buffer
+	// separately. Both sides of a pair set it, or neither.
 	Alike bool
-	// Left reports whether a rank of the job has left, which means that it has closed its
-	// link or is about to. Left may be nil. Links call Gone, not Left.
+	// Left reports whether a rank of the job has left: it has closed its link or is about
+	// to. Left may be nil. Links call Gone, not Left.
 	Left func(rank int) bool
 
 	progress []progress
 	moved    atomic.Int64 // heads and bytes of all peers, in all uses of this Exchange
 
-	whole *Exchange // the exchange that this one is a part of, for Mix and LinkAmong; else nil
+	whole *Exchange // the exchange that contains this one, for Mix and LinkAmong; else nil
 	index []int     // for each of Peers, its index in whole.Peers
 }
 
-// progress is what an exchange has done with one peer.
+// progress is the progress of an exchange with one peer.
 type progress struct {
 	head           atomic.Bool // the peer's head has come
 	sent, received atomic.Int64
 }
 
-// Begin resets the account of what has been done. A Link calls it first in Exchange.
+// Begin resets the progress. A Link calls it first in Exchange.
 func (x *Exchange) Begin() {
 	if cap(x.progress) < len(x.Peers) {
 		x.progress = make([]progress, len(x.Peers))
@@ -66,7 +66,7 @@ func (x *Exchange) Begin() {
 // of x so far. It may be called at any time.
 func (x *Exchange) Moved() int64 { return x.moved.Load() }
 
-// Came says that the head of Peers[i] has come. Links call it, from any goroutine.
+// Came records that the head of Peers[i] has arrived. Links call it, from any goroutine.
 func (x *Exchange) Came(i int) {
 	if x.whole != nil {
 		x.whole.Came(x.index[i])
@@ -75,7 +75,7 @@ func (x *Exchange) Came(i int) {
 	x.moved.Add(1)
 }
 
-// Sent says that n more bytes of data have left for Peers[i]. Links call it, from
+// Sent records that n more bytes of data have been sent to Peers[i]. Links call it, from
 // any goroutine.
 func (x *Exchange) Sent(i, n int) {
 	if x.whole != nil {
@@ -85,7 +85,7 @@ func (x *Exchange) Sent(i, n int) {
 	x.moved.Add(int64(n))
 }
 
-// Received says that n more bytes of data have come from Peers[i]. Links call it,
+// Received records that n more bytes of data have arrived from Peers[i]. Links call it,
 // from any goroutine.
 func (x *Exchange) Received(i, n int) {
 	if x.whole != nil {
@@ -95,10 +95,10 @@ func (x *Exchange) Received(i, n int) {
 	x.moved.Add(int64(n))
 }
 
-// Gone reports whether Peers[i] has left. A link that does not see by itself that a peer has
-// closed its link calls Gone for the peers for which it waits, but only when nothing has moved
-// for a while: what a peer sent before it left may still be on its way. Gone may be called at
-// any time.
+// Gone reports whether Peers[i] has left. A link that does not see by itself that a peer
+// has closed its link calls Gone for the peers for which it waits, but only when nothing
+// has moved for a while: data that a peer sent before leaving may still be in flight.
+// Gone may be called at any time.
 func (x *Exchange) Gone(i int) bool {
 	if x.whole != nil {
 		return x.whole.Gone(x.index[i])
@@ -106,7 +106,7 @@ func (x *Exchange) Gone(i int) bool {
 	return x.Left != nil && x.Left(x.Peers[i])
 }
 
-// account says how far an exchange is with one peer, in bytes of data.
+// account is the progress of an exchange with one peer, in bytes of data.
 type account struct {
 	Head                           bool // the peer's head has come
 	sent, toSend, received, toRecv int64
@@ -116,7 +116,7 @@ func (a account) String() string {
 	return fmt.Sprintf("%d of %d bytes sent to it, %d of %d received", a.sent, a.toSend, a.received, a.toRecv)
 }
 
-// Account returns how far x is with Peers[i], and whether anything is left to do. It is
+// Account returns the progress of x with Peers[i], and whether it is incomplete. It is
 // called when the exchange has ended.
 func (x *Exchange) Account(i int) (a account, open bool) {
 	if i < len(x.progress) {
@@ -137,8 +137,8 @@ func length(bufs [][][]byte, i int) int64 {
 	return n
 }
 
-// Outstanding returns how many bytes of data are left to send and to receive. It is called
-// when the exchange has ended.
+// Outstanding returns the number of bytes of data left to send and to receive. It is
+// called when the exchange has ended.
 func (x *Exchange) Outstanding() int64 {
 	n := int64(0)
 	for i := range x.Peers {

@@ -9,19 +9,19 @@ type Link interface {
 	// Rank is this process's index, 0 to Size()-1.
 	Rank() int
 	Size() int
-	// Transport names what carries the bytes: tcp, shm, verbs, mpi.
+	// Transport names the transport: tcp, shm, verbs, mpi.
 	Transport() string
 	// Exchange sends to every peer and receives from every peer at the same time. It
-	// returns nil when every byte has been received and every buffer of x is the
-	// caller's again. To get there, a peer may have to call Exchange, too: this rank's
-	// n-th exchange with a peer belongs to the peer's n-th exchange with this rank. An
-	// exchange without heads and data waits for nobody.
+	// returns nil when every byte has been received and every buffer of x is the caller's
+	// again. For that, a peer may have to call Exchange as well: this rank's n-th
+	// exchange with a peer belongs to the peer's n-th exchange with this rank. An
+	// exchange without heads and data does not wait.
 	//
-	// Exchange returns soon after ctx ends, with the cause of ctx. It returns a *PeerError
-	// soon after the link has seen that the connection to a peer has ended, or that the peer
-	// is Gone. A link need not see that a peer's process has ended: the job's Watch sees
-	// that, and ctx ends. After an error the link can only be closed. Heads and data between
-	// two ranks arrive in the order in which they were sent.
+	// Exchange returns soon after ctx ends, with the cause of ctx. It returns a
+	// *PeerError soon after the link has seen that the connection to a peer has ended, or
+	// that the peer is Gone. A link need not see that a peer's process has ended: the
+	// job's Watch sees that, and ctx ends. After an error the link can only be closed.
+	// Heads and data between two ranks arrive in the order in which they were sent.
 	Exchange(ctx context.Context, x *Exchange) error
 	// Close releases everything, except for leases, and makes an Exchange in progress
 	// return. It may be called twice. Peers that wait for this rank in an Exchange, now or
@@ -43,16 +43,16 @@ func (e *PeerError) Unwrap() error { return e.Err }
 // into registered memory without a copy.
 type Lender interface {
 	Link
-	// Lease returns n zeroed bytes of such memory, which begin at a page. The bytes stay
+	// Lease returns n zeroed bytes of such memory, aligned to a page. The bytes stay
 	// valid until release is called, even after the link has been closed. No exchange may
-	// use them when release is called; a link that is open may then lend them again.
-	// release may be called twice. The error says what is used up, or is ErrUnsupported;
-	// the caller can always use ordinary memory instead. Lease and release may be called
-	// at any time, by any goroutine.
+	// use them when release is called; an open link may then lend them again. release may
+	// be called twice. The error names the exhausted resource, or is ErrUnsupported; the
+	// caller can always use ordinary memory instead. Lease and release may be called at
+	// any time, by any goroutine.
 	Lease(n int) (b []byte, release func() error, err error)
 }
 
-// Shared is implemented by links whose ranks read and write each other's memory.
+// Shared is implemented by links between ranks that read and write each other's memory.
 // Collectives on buffers in that memory move no byte twice.
 type Shared interface {
 	Lender
@@ -62,7 +62,7 @@ type Shared interface {
 	// Locate returns the offset of b in this rank's shared memory; ok is false if b lies
 	// elsewhere.
 	Locate(b []byte) (offset int64, ok bool)
-	// View returns n bytes of a peer's shared memory at an offset that the peer has sent.
-	// The error says what is wrong with the offset.
+	// View returns n bytes of a peer's shared memory at an offset sent by the peer. It is
+	// an error if the offset is invalid.
 	View(peer int, offset int64, n int) ([]byte, error)
 }

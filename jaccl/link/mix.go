@@ -56,11 +56,11 @@ type mix struct {
 	rank, size int
 	of         []int // by rank: the index of the rank's lane
 	lanes      []*lane
-	events     chan event // has room for all events of one exchange
+	events     chan event // buffers all events of one exchange
 	heads      [][]byte   // the peers' heads, by index in Peers
 
 	// ctx is derived from parent, the context of the last exchange. If an exchange fails
-	// on one lane, ctx ends, so that the exchange ends on the other lanes, too. No exchange
+	// on one lane, ctx ends, which ends the exchange on the other lanes. No exchange
 	// follows after that.
 	parent, ctx context.Context
 	cancel      context.CancelCauseFunc
@@ -74,13 +74,13 @@ type mix struct {
 // lane is one of the links and its part of the exchange in progress.
 type lane struct {
 	link  Link
-	x     Exchange             // the part of the exchange that the link carries
+	x     Exchange             // the link's part of the exchange
 	start chan context.Context // makes run begin an exchange
 	heard chan error           // carries the verdict on the heads of all lanes to run
 	waits bool                 // the lane waits for heard
 }
 
-// event says that a lane has received the heads of its peers, or that its exchange has
+// event reports that a lane has received the heads of its peers, or that its exchange has
 // ended.
 type event struct {
 	l     *lane
@@ -103,7 +103,7 @@ func (m *mix) Transport() string {
 	return strings.Join(names, "+")
 }
 
-// Lease implements Lender: the memory is that of the first link that lends some. For the
+// Lease implements Lender: the memory belongs to the first link that lends some. For the
 // other links it is ordinary memory.
 func (m *mix) Lease(n int) ([]byte, func() error, error) {
 	for _, lane := range m.lanes {
@@ -205,7 +205,7 @@ func (m *mix) Exchange(ctx context.Context, x *Exchange) error {
 	return first
 }
 
-// only returns the lane that all peers are on; nil if there are several lanes or no peers.
+// only returns the lane of all peers; nil if there are several lanes or no peers.
 func (m *mix) only(x *Exchange) *lane {
 	if len(x.Peers) == 0 {
 		return nil
@@ -219,7 +219,7 @@ func (m *mix) only(x *Exchange) *lane {
 	return m.lanes[k]
 }
 
-// divide makes each lane's part of x and returns how many lanes have one.
+// divide makes each lane's part of x and returns the number of lanes that have one.
 func (m *mix) divide(x *Exchange) (open int) {
 	for _, l := range m.lanes {
 		p := &l.x

@@ -23,8 +23,8 @@ type Watch interface {
 	// First returns the first failure; false before Down is closed. All ranks get the
 	// same failure, as long as the network lets them tell each other.
 	First() (Notice, bool)
-	// Leave says that this rank is done. When its process ends after that, the other
-	// ranks' watches do not take this for a failure.
+	// Leave declares that this rank is done. When its process ends after that, the other
+	// ranks' watches do not report a failure.
 	Leave()
 	// Left reports whether a rank has called Leave.
 	Left(rank int) bool
@@ -36,7 +36,7 @@ type Watch interface {
 type Notice struct {
 	From  int             // the rank that noticed the failure
 	Blame []int           // the ranks that caused it
-	Kind  Kind            // what jaccl.Error wraps on the other ranks
+	Kind  Kind            // the error that jaccl.Error wraps on the other ranks
 	Text  string          // for people: ranks, hosts, operations, bytes
 	Call  collective.Call // the call of rank From; zero for none
 }
@@ -46,7 +46,7 @@ type Kind uint8
 
 // The kinds of failure.
 const (
-	KindCause    Kind = iota // a rank's own cause: what it gave to Fail, or its context's cause
+	KindCause    Kind = iota // a rank's own cause: the argument of Fail, or its context's cause
 	KindMismatch             // ErrMismatch
 	KindDeadline             // ErrDeadline
 	KindClosed               // ErrClosed
@@ -54,8 +54,8 @@ const (
 	KindLost                 // ErrLost
 )
 
-// Err returns what an error of the kind wraps. It returns nil for KindCause, of which other
-// ranks know the text alone.
+// Err returns the error wrapped by errors of the kind. It returns nil for KindCause:
+// other ranks know only its text.
 func (k Kind) Err() error {
 	switch k {
 	case KindMismatch:
@@ -82,14 +82,14 @@ func KindOf(err error) Kind {
 	return KindCause
 }
 
-// Partings is implemented by watches whose ranks tell each other which groups they have
-// closed, so that no rank waits in a group for a rank that will not come.
+// Partings is implemented by watches that tell ranks of closed groups, so that no rank
+// waits in a group for a rank that will not come.
 type Partings interface {
 	Watch
 	// Tell tells a rank that this rank has closed a group that both are in.
 	Tell(rank int, p Parting)
-	// Hear makes the watch call f with every parting that other ranks tell this rank,
-	// also those that came before Hear. f must not block; it may be called from any
+	// Hear makes the watch call f with every parting announced to this rank, including
+	// partings that came before Hear. f must not block; it may be called from any
 	// goroutine, until Close. Hear is called once.
 	Hear(f func(from int, p Parting))
 }
@@ -97,11 +97,11 @@ type Partings interface {
 // Parting is a group that a rank has closed.
 type Parting struct {
 	Group uint64 // the same number on all members
-	Begun uint64 // how many operations of the group the rank has begun with the rank that it tells
+	Begun uint64 // number of operations of the group begun with the receiving rank
 }
 
-// Whereabouts is implemented by watches whose ranks ask each other where they wait, so that
-// a rank that itself waits for another one is not blamed.
+// Whereabouts is implemented by watches that tell ranks of each other's operations, so
+// that a rank that is waiting for another one itself is not blamed.
 type Whereabouts interface {
 	Watch
 	// Answer makes the watch call f for this rank's answer when another rank asks. f must
@@ -114,11 +114,11 @@ type Whereabouts interface {
 	Ask(d time.Duration) map[int]Waiting
 }
 
-// Waiting is an operation that a rank waits in. The zero Waiting means that the rank is in no
-// operation.
+// Waiting is the operation in which a rank waits. The zero Waiting means that the rank is
+// in no operation.
 type Waiting struct {
 	Text string // the call, for people; empty if the rank is in no operation
-	For  []int  // the ranks that it may wait for
+	For  []int  // the ranks for which it may wait
 }
 
 // MaxWaiting is the largest size of the Text of a Waiting in bytes.

@@ -40,7 +40,7 @@ const (
 
 	deviceMaxQP = 108 // struct ibv_device_attr
 	deviceMaxMR = 136
-	deviceSize  = 256 // the struct has 232 bytes; the rest is spare room
+	deviceSize  = 256 // the struct has 232 bytes; the rest is spare
 
 	portGIDs = 12 // struct ibv_port_attr
 	portLID  = 34
@@ -88,5 +88,5 @@ const (
 	mtu1024      = 3
 	opcodeSend   = 2
 	sendSignaled = 2
-	firstPSN     = 7 // the packet sequence number with which JACCL begins at both ends
+	firstPSN     = 7 // the packet sequence number from which JACCL starts at both ends
 )

@@ -20,7 +20,7 @@ type adapter struct {
 // Adapters holds the open devices of a rank, by name.
 type Adapters map[string]*adapter
 
-// open returns the adapter of that name. It opens the device if it is not open yet.
+// open returns the named adapter. It opens the device if it is not open yet.
 func (all Adapters) open(lib *Library, name string) (*adapter, error) {
 	if a := all[name]; a != nil {
 		return a, nil

@@ -31,8 +31,8 @@ func ParseDestination(b []byte) destination {
 	}
 }
 
-// NoDestination returns the destination that a rank sends in its own place, where there is
-// no queue pair.
+// NoDestination returns the destination that a rank sends in its own place, without a
+// queue pair.
 func NoDestination() destination { return destination{lid: 1<<32 - 1} }
 
 // isIPv4 reports whether a GID is an IPv4 address: ::ffff:a.b.c.d.

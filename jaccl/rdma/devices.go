@@ -43,8 +43,8 @@ func Wires(devices hostfile.Devices, rank, size int) ([][]string, error) {
 // and in package verbs.
 const MultiWire = 512 << 10
 
-// Share returns the range of n elements, from begin up to before end, that goes over wire w
-// of the given number of wires. It divides as JACCL does.
+// Share returns the range of n elements, from begin up to before end, sent over wire w of
+// the given number of wires. It divides like JACCL.
 func Share(n, w, wires int) (begin, end int) {
 	per := (n + wires - 1) / wires
 	return min(n, w*per), min(n, (w+1)*per)

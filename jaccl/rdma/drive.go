@@ -8,20 +8,20 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// Work is what Drive waits for.
+// Work is the work driven by Drive.
 type Work interface {
-	// Moved reports that endpoint i has sent and received so many bytes of data.
+	// Moved reports that endpoint i has sent and received this many bytes of data.
 	Moved(i, sent, received int)
 	// Step is called at the beginning and when messages are complete. It may add flows,
-	// which it must then post itself. done says that nothing is left to wait for.
+	// which it must then post itself. done reports that the work is complete.
 	Step() (done bool, err error)
 	// Alive returns an error if waiting is useless, because the link is closing or a peer
-	// is gone. waited is how long nothing has moved.
+	// is gone. waited is the time without progress.
 	Alive(waited time.Duration) error
 }
 
-// Pace returns the policy by which a rank waits. Nothing wakes a waiting rank up, and there
-// may be more ranks than processors.
+// Pace returns the polling policy of a waiting rank. Nothing wakes a waiting rank, and
+// there may be more ranks than processors.
 func (l *Library) Pace() wait.Waiter {
 	return wait.New(wait.Policy{
 		Spin: 20 * time.Microsecond, Least: 2 * time.Microsecond, SpinTurns: 256,
@@ -30,8 +30,8 @@ func (l *Library) Pace() wait.Waiter {
 	})
 }
 
-// Grace is how long a rank that is gone is still waited for. It may have sent everything
-// before it left, and the news that it has left may arrive before its data.
+// Grace is the time that ranks wait for the data of a rank that is gone. It may have sent
+// everything before it left, and the news of its departure may arrive before its data.
 const Grace = 20 * time.Millisecond
 
 // Drive polls the endpoints until the work is done or ctx ends. The error is a

@@ -47,10 +47,10 @@ const (
 	atWC   = 512
 )
 
-// NewEndpoint opens the device that faces peer, unless it is open, creates a queue pair and
-// brings it to the state INIT. service is the kind of queue pair; AnyService means RC if the
-// device has it, and otherwise UC. After an error nothing is left behind except the device,
-// which stays in open.
+// NewEndpoint opens the device that faces peer, unless it is open, creates a queue pair
+// and brings it to the state INIT. service is the kind of queue pair; AnyService means RC
+// if the device has it, and otherwise UC. After an error nothing is left over except the
+// device, which stays in open.
 func NewEndpoint(lib *Library, open Adapters, peer int, device string, service Service) (e *Endpoint, err error) {
 	e = &Endpoint{lib: lib, Peer: peer, device: device}
 	defer func() {
@@ -180,7 +180,7 @@ func (e *Endpoint) Connect(to destination) error {
 	*byteAt(a, attrSGIDIndex), *byteAt(a, attrHopLimit), *byteAt(a, attrIsGlobal), *byteAt(a, attrAHPort) = e.gidIndex, 1, 1, 1
 	mask := uintptr(maskState | maskAV | maskPathMTU | maskDestQP | maskRqPSN)
 	if e.Service == RC {
-		*byteAt(a, attrMinRNRTimer) = 1 // a message that found no buffer is sent again after 10 us
+		*byteAt(a, attrMinRNRTimer) = 1 // a message without a posted buffer is retried after 10 us
 		mask |= maskMaxDestRdAtomic | maskMinRNRTimer
 	}
 	if err := e.modify(mask); err != nil {
@@ -190,8 +190,8 @@ func (e *Endpoint) Connect(to destination) error {
 	*word32(a, attrState), *word32(a, attrSqPSN) = stateRTS, firstPSN
 	mask = maskState | maskSqPSN
 	if e.Service == RC {
-		// Send a lost message again after 4.096 us * 2^14 = 67 ms, at most seven times. A
-		// message that finds no buffer is sent again without limit, because Work has the
+		// Retransmit a lost message after 4.096 us * 2^14 = 67 ms, at most seven times. A
+		// message without a posted buffer is retried without limit, because Work has the
 		// deadline.
 		*byteAt(a, attrTimeout), *byteAt(a, attrRetries), *byteAt(a, attrRNRRetry) = 14, 7, 7
 		mask |= maskTimeout | maskRetries | maskRNRRetry | maskMaxRdAtomic

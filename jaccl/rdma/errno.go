@@ -30,7 +30,7 @@ func (r *refusal) unsupported() bool {
 	return r.errno == 102 || r.errno == 95 || r.errno == 22 || r.errno == 38
 }
 
-// remedy says why a verb is known to fail with this error on Thunderbolt, and what helps.
+// remedy explains a verb's known failure with this error on Thunderbolt, with the remedy.
 func (r *refusal) remedy() string {
 	switch {
 	case r.verb == "ibv_get_device_list" && (r.errno == 0 || r.errno == 38):

@@ -8,19 +8,19 @@ type flow struct {
 	n      int
 	class  int
 	kind   flowKind
-	// exact says that a message has the length of the bytes that it carries. Otherwise it is
-	// a whole buffer of its class, as in JACCL, and the rest of the buffer means nothing.
+	// exact makes messages as long as the bytes that they carry. Otherwise a message is a
+	// whole buffer of its class, as in JACCL, and the rest of the buffer is meaningless.
 	exact bool
-	// apart says that no message carries bytes of two pieces. The class of a message then
+	// apart keeps the bytes of two pieces out of one message. The class of a message then
 	// depends on the length of its piece.
 	apart  bool
-	posted int // bytes whose messages have been given to the device
-	moved  int // bytes whose messages are complete and, if received, have been taken
+	posted int // bytes in messages given to the device
+	moved  int // bytes in messages that are complete and, if received, taken
 
 	ahead, behind cursor // where in pieces the next message to be posted begins, and the next one to be taken
 }
 
-// flowKind says what happens to messages that are received.
+// flowKind determines the handling of received messages.
 type flowKind uint8
 
 const (
@@ -37,7 +37,7 @@ func newFlow(kind flowKind, pieces [][]byte, class int) flow {
 	return f
 }
 
-// next returns how many bytes the flow's next message carries, 0 after the last one, and
+// next returns the number of bytes in the flow's next message, 0 after the last one, and
 // its class.
 func (f *flow) next() (n, class int) {
 	n = min(f.n-f.posted, ClassBytes(f.class))

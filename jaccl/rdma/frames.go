@@ -14,7 +14,7 @@ const (
 )
 
 // ClassOf returns the size class of the messages that carry n bytes: the largest class
-// whose buffer n bytes fill, or 0. Both sides of a connection know n, so that they post
+// with a buffer that n bytes fill, or 0. Both sides of a connection know n, so they post
 // buffers of equal size.
 func ClassOf(n int) int {
 	k := classes - 1

@@ -5,8 +5,7 @@ import (
 	"unsafe"
 )
 
-// message is a buffer that the device has, or a buffer that the device has filled and that
-// has not been taken yet.
+// message is a buffer held by the device, or filled by the device and not taken yet.
 type message struct {
 	flow   *flow
 	bytes  int
@@ -16,7 +15,7 @@ type message struct {
 	direct bool // it lies in the flow's pieces, not in the slab
 }
 
-// length returns the length of the buffer that the device is given.
+// length returns the length of the buffer given to the device.
 func (m *message) length() int {
 	if m.flow.exact {
 		return m.bytes
@@ -27,16 +26,16 @@ func (m *message) length() int {
 // slot returns the message's offset in the slab. It means nothing for direct messages.
 func (m *message) slot() int { return slot(m.class, m.parity) }
 
-// Lane is one direction of an endpoint. Messages are completed in the order in which
-// they are posted, as the verbs promise for one queue.
+// Lane is one direction of an endpoint. Messages complete in the order of posting, as the
+// verbs guarantee for one queue.
 type Lane struct {
 	flows   [3]flow
 	count   int            // number of flows
-	current int            // the flow from which messages are posted
+	current int            // the flow being posted
 	queue   [depth]message // a ring of the messages that are not done
 	first   int            // place of the oldest message in queue
 	used    int            // number of messages in queue
-	arrived int            // how many of these, from the oldest on, are complete
+	arrived int            // the number of these, from the oldest on, that are complete
 	Turn    int            // number of all messages so far; its parity selects the slot
 }
 
@@ -68,8 +67,8 @@ func (l *Lane) AddData(pieces [][]byte, apart bool) {
 	l.count++
 }
 
-// AddKept appends a flow of n bytes whose messages the caller reads with Endpoint.Oldest and
-// removes with Endpoint.Take.
+// AddKept appends a flow of n bytes. The caller reads its messages with Endpoint.Oldest
+// and removes them with Endpoint.Take.
 func (l *Lane) AddKept(n, class int) {
 	if n > 0 {
 		l.flows[l.count] = flow{n: n, class: class, kind: kept}
@@ -83,7 +82,7 @@ func (l *Lane) Idle() bool { return l.used == 0 && l.current == l.count }
 // Idle reports whether the endpoint has nothing left to send or to receive.
 func (e *Endpoint) Idle() bool { return e.Sending.Idle() && e.Receiving.Idle() }
 
-// Outstanding returns how many bytes of the flows have not moved yet.
+// Outstanding returns the number of bytes of the flows not moved yet.
 func (l *Lane) Outstanding() int {
 	n := 0
 	for i := range l.flows[:l.count] {
@@ -210,7 +209,7 @@ func (e *Endpoint) post(request, addr uintptr, n int, key uint32) error {
 	return nil
 }
 
-// The ids of work requests, by which a completion of a SEND is told from one of a RECV.
+// The ids of work requests, which distinguish completions of a SEND and of a RECV.
 const (
 	idSend = 1 << 16
 	idRecv = 2 << 16

@@ -46,7 +46,7 @@ func (l *Library) do(verb string, fn uintptr, args ...uintptr) error {
 	return &refusal{verb, syscall.Errno(max(r, -r))}
 }
 
-// candidates returns the names that the library may have on a system, the best first.
+// candidates returns the possible names of the library on a system, the best first.
 func candidates(goos string) []string {
 	if goos == "darwin" {
 		return []string{"librdma.dylib", "/usr/lib/librdma.dylib"}
@@ -72,8 +72,8 @@ func OpenLibrary(path string) (*Library, error) {
 	return l, nil
 }
 
-// bind finds the functions of lib, which was loaded under that name, and those of the C
-// library.
+// bind finds the functions of lib, loaded under the given name, and the functions of the
+// C library.
 func (l *Library) bind(name string, lib dynlib.Library) (err error) {
 	l.name = name
 	if missing := lib.Bind([]dynlib.Function{
@@ -127,7 +127,7 @@ func (l *Library) devices(f func(device uintptr, name string) bool) error {
 	return nil
 }
 
-// open opens the device of that name and returns its context.
+// open opens the named device and returns its context.
 func (l *Library) open(name string) (uintptr, error) {
 	var names []string
 	var ctx uintptr

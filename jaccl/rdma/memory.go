@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// Region is memory outside of the Go heap. Everything that the library or a device reads
-// or writes lies in such memory, because it does not move and its address may be kept.
+// Region is memory outside of the Go heap. All memory read or written by the library or a
+// device is of this kind, because it does not move and its address may be kept.
 type Region struct {
 	B    []byte
 	addr uintptr

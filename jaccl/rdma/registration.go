@@ -4,7 +4,7 @@ import "slices"
 
 // registration is memory that is registered with a device.
 type registration struct {
-	r      *Region // the region that the memory is part of
+	r      *Region // the region that contains the memory
 	lo, hi uintptr
 	key    uint32
 	mr     uintptr
@@ -47,7 +47,8 @@ func (a *adapter) forget(r *Region) {
 	}
 }
 
-// Regions returns how many memory regions of the device are in use beside the slabs.
+// Regions returns the number of memory regions of the device in use in addition to the
+// slabs.
 func (a *adapter) Regions() int { return len(*a.known.Load()) }
 
 // keyOf returns the key of n bytes at p. ok is false if they do not lie within one

@@ -34,24 +34,24 @@ func (s Service) String() string {
 type Settings struct {
 	// Library is the path of the verbs library; empty means the system's library.
 	Library string
-	// QueuePairs and Regions say how many queue pairs and memory regions a device has; 0 means
-	// what the device says, or 10 and 100 if it says nothing.
+	// QueuePairs and Regions are the numbers of queue pairs and memory regions of a
+	// device; 0 means the device's own numbers, or 10 and 100 if it reports none.
 	QueuePairs, Regions int
 	// Service is the kind of queue pair.
 	Service Service
-	// Whole makes package verbs send data as JACCL does: in whole buffers of the endpoint,
-	// which begin at a page and have the length of their class. Data is copied into these
+	// Whole makes package verbs send data like JACCL: in whole buffers of the endpoint,
+	// aligned to a page and with the length of their class. Data is copied into these
 	// buffers and out of them. Otherwise package verbs sends from and to any byte of
-	// registered memory, at any length, which has not been seen to work over Thunderbolt. All
-	// ranks must agree.
+	// registered memory, at any length, which has not been seen to work over Thunderbolt.
+	// All ranks must agree.
 	Whole bool
 }
 
-// RegionsPerPeer is how many memory regions an endpoint takes for its slabs.
+// RegionsPerPeer is the number of memory regions for an endpoint's slabs.
 const RegionsPerPeer = 2
 
-// The limits of Thunderbolt devices that users of JACCL have run into. They are used if the
-// library does not say what a device has.
+// The limits of Thunderbolt devices reported by users of JACCL. They are used if the
+// library does not report a device's limits.
 const (
 	defaultQueuePairs = 10
 	defaultRegions    = 100
@@ -65,8 +65,8 @@ func (s Settings) Check() error {
 	return nil
 }
 
-// Limits opens the devices of a row and returns how many queue pairs and memory regions each
-// has: what the settings say, or what the device says.
+// Limits opens the devices of a row and returns their numbers of queue pairs and memory
+// regions: from the settings, or else from the device.
 func (s Settings) Limits(lib *Library, open Adapters, row []string) (Limits, error) {
 	limits := Limits{}
 	for _, device := range row {
@@ -94,8 +94,8 @@ type Limits map[string]limit
 
 type limit struct{ queuePairs, regions int }
 
-// limits asks a device for its limits. For a limit that the device does not report, it
-// returns Thunderbolt's.
+// limits asks a device for its limits, using Thunderbolt's for limits that the device
+// does not report.
 func (l *Library) limits(ctx uintptr) limit {
 	has := limit{defaultQueuePairs, defaultRegions}
 	attrs, err := NewRegion(deviceSize)
@@ -117,7 +117,7 @@ func (l *Library) limits(ctx uintptr) limit {
 
 // Fits returns an error if a device of the row has too few queue pairs or memory regions.
 // Each name in the row that is not empty stands for an endpoint at that device, with two
-// slabs. regions is how many further memory regions of every device are needed.
+// slabs. regions is the number of further memory regions needed of every device.
 func (l Limits) Fits(row []string, regions int) error {
 	peers := map[string]int{}
 	for _, device := range row {

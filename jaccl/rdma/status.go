@@ -2,7 +2,7 @@ package rdma
 
 import "fmt"
 
-// statusText returns what the status of a completion means.
+// statusText describes the status of a completion.
 func statusText(status uint32) string {
 	names := [...]string{
 		"success", "local length error: the message does not fit its buffer", "local queue pair operation error", "local end-to-end context error",

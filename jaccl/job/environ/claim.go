@@ -7,7 +7,7 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// number is a variable of the environment that holds a number.
+// number is an environment variable that holds a number.
 type number struct {
 	name string
 	set  bool
@@ -16,22 +16,23 @@ type number struct {
 
 func (v number) String() string { return fmt.Sprintf("%s=%d", v.name, v.n) }
 
-// text is a variable of the environment that holds a text.
+// text is an environment variable that holds a text.
 type text struct{ name, value string }
 
-// claim is what the variables of one convention say about this process.
+// claim is the information about this process in the variables of one convention.
 type claim struct {
 	name                             string
 	rank, size, localRank, localSize number
 	coordinator                      text   // host:port at which ranks meet
-	host                             string // machine at which ranks meet, at a port that follows from the job's id
+	host                             string // machine at which ranks meet, at a port derived from the job's id
 	hostfile, devices                string
-	sizes                            string // names of the variables that state the size, for errors
+	sizes                            string // names of the variables with the size, for errors
 }
 
 func (c *claim) complete() bool { return c.rank.set && c.size.set }
 
-// check returns an error if only one of rank and size is set, or if they do not fit together.
+// check returns an error if only one of rank and size is set, or if they contradict each
+// other.
 func (c *claim) check() error {
 	switch {
 	case c.rank.set && !c.size.set:
@@ -58,7 +59,7 @@ func (c *claim) against(d *claim) error {
 	return nil
 }
 
-// fill completes c with what d states. Both claims must be about the same process.
+// fill completes c with values of d. Both claims must be about the same process.
 func (c *claim) fill(d *claim) {
 	if !c.localRank.set || !c.localSize.set {
 		c.localRank, c.localSize = d.localRank, d.localSize
@@ -68,7 +69,7 @@ func (c *claim) fill(d *claim) {
 	}
 }
 
-// reader reads variables and keeps the error of the first one that is wrong.
+// reader reads variables and keeps the error of the first invalid one.
 type reader struct {
 	getenv func(string) string
 	err    error
@@ -88,7 +89,7 @@ func (r *reader) number(name string) number {
 	return number{name, true, n}
 }
 
-// maxRanks is the largest number that is accepted as a rank or a number of ranks.
+// maxRanks is the largest number accepted as a rank or a number of ranks.
 const maxRanks = 1 << 20
 
 // first returns the first of these variables that is set, or the zero text.

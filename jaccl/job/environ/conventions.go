@@ -18,8 +18,9 @@ func (r *reader) gomoe() claim {
 	}
 }
 
-// rank reads a rank that comes with a number of ranks. Where only the latter is set, the rank
-// is the pod's number in an indexed Job of Kubernetes, which tells its pods no number of pods.
+// rank reads a rank that comes with a number of ranks. If only the latter is set, the
+// rank is the pod's number in an indexed Job of Kubernetes, which does not tell its pods
+// their number.
 func (r *reader) rank(name, size string) number {
 	if r.getenv(name) == "" && r.getenv(size) != "" {
 		name = r.name(name, podIndex)
@@ -52,7 +53,7 @@ func (r *reader) pmi() claim {
 }
 
 // mlx reads the variables of mlx.launch. The number of ranks is MLX_WORLD_SIZE or the
-// number of entries in MLX's files; if both are there, they must agree.
+// number of entries in MLX's files; if both are present, they must agree.
 func (r *reader) mlx() claim {
 	c := claim{name: "mlx", sizes: "MLX_HOSTFILE, MLX_IBV_DEVICES or MLX_WORLD_SIZE"}
 	c.rank = r.number(r.name("MLX_RANK", "JACCL_RANK", "MLX_RANK"))
@@ -90,9 +91,9 @@ func (r *reader) mlx() claim {
 			c.coordinator = text{"MLX_HOSTFILE's first address", addresses[0]}
 		}
 	}
-	// Without a rank, MLX_WORLD_SIZE may be meant for something else. The files and
-	// the coordinator's address are given to ranks of mlx.launch only, so that one of
-	// them without a rank is a mistake.
+	// Without a rank, MLX_WORLD_SIZE may be meant for something else. The files and the
+	// coordinator's address are given to ranks of mlx.launch only, so one of them without
+	// a rank is a mistake.
 	if !c.rank.set {
 		c.size = number{}
 		for _, f := range []text{nodes, devices, c.coordinator} {
@@ -156,7 +157,7 @@ func (r *reader) slurm() claim {
 // scripts and interactive shells.
 const lastStep = 0xfffffff0
 
-// firstNode returns the first machine of a list as Slurm writes it: a of "a,b", n01 of
+// firstNode returns the first machine of a list in Slurm's notation: a of "a,b", n01 of
 // "n[01-04,7],m". It returns the empty text if it cannot read the list.
 func firstNode(list string) string {
 	head, rest, bracket := strings.Cut(list, "[")

@@ -7,15 +7,15 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// The shortest and the longest deadline that people may set. A rank on a busy machine may
+// The shortest and the longest deadline that users may set. A rank on a busy machine may
 // be late by some hundred milliseconds without any fault.
 const (
 	minDeadline = time.Second
 	maxDeadline = 24 * time.Hour
 )
 
-// ParseDeadline reads how long ranks wait for each other: a number with its unit, such as
-// 90s or 10m, from 1 s to 24 h.
+// ParseDeadline reads the time that ranks wait for each other: a number with its unit,
+// such as 90s or 10m, from 1 s to 24 h.
 func ParseDeadline(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil || d < minDeadline || d > maxDeadline {
@@ -24,8 +24,8 @@ func ParseDeadline(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// Deadline returns how long ranks wait for each other as GOMOE_DEADLINE says; 0 if it is
-// not set.
+// Deadline returns the time that ranks wait for each other from GOMOE_DEADLINE; 0 if it
+// is not set.
 func Deadline(getenv func(string) string) (time.Duration, error) {
 	s := getenv(gomoeDeadline)
 	if s == "" {

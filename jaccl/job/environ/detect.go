@@ -11,15 +11,14 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// Detect returns the job that the environment describes. getenv, normally os.Getenv, reads
-// the environment. A variable that is set to the empty text counts as not set. The only files
-// that Detect opens are MLX's: it needs the number of their entries and the address in the
-// first entry.
+// Detect returns the job described by the environment. getenv, normally os.Getenv, reads
+// the environment. An empty variable counts as not set. The only files that Detect opens
+// are MLX's: it needs the number of their entries and the address in the first entry.
 //
-// Errors name the variables. It is an error if a rank is given without a number of ranks or
-// the other way round, if a number or a deadline cannot be read, if the job does not have the
-// rank, if two conventions contradict each other, and if the variables ask for JACCL's ring,
-// a protocol that gomoe does not have.
+// Errors name the variables. It is an error if a rank is given without a number of ranks
+// or the other way round, if a number or a deadline cannot be read, if the job does not
+// have the rank, if two conventions contradict each other, and if the variables ask for
+// JACCL's ring, a protocol that gomoe does not have.
 func Detect(getenv func(string) string) (Job, error) {
 	return detect(getenv, os.Getppid())
 }
@@ -45,7 +44,7 @@ func detect(getenv func(string) string, parent int) (Job, error) {
 			if err := chosen.against(c); err != nil {
 				return Job{}, err
 			}
-		case chosen.against(c) == nil: // otherwise c is about the daemon that has started this process
+		case chosen.against(c) == nil: // otherwise c describes the daemon that has started this process
 			chosen.fill(c)
 		}
 	}
@@ -69,8 +68,8 @@ func detect(getenv func(string) string, parent int) (Job, error) {
 	}
 	job.convention = chosen.name
 	job.Rank, job.Size, job.LocalRank, job.LocalSize = chosen.rank.n, chosen.size.n, chosen.localRank.n, chosen.localSize.n
-	// MLX's files are used whichever convention decides: if MLX's variables state a rank
-	// and a size, these have been compared with the chosen ones.
+	// MLX's files are used whichever convention decides: a rank and a size in MLX's
+	// variables have been compared with the chosen ones.
 	mlx := claims[1]
 	job.Hostfile, job.Devices = mlx.hostfile, mlx.devices
 	for _, v := range []number{chosen.rank, chosen.size, chosen.localRank, chosen.localSize} {
@@ -100,8 +99,8 @@ func detect(getenv func(string) string, parent int) (Job, error) {
 	return job, nil
 }
 
-// pmix returns an error if PMIX_RANK, which comes without a number of ranks, is not the
-// rank that Open MPI's or MPICH's variables state.
+// pmix returns an error if PMIX_RANK, which comes without a number of ranks, differs from
+// the rank in Open MPI's or MPICH's variables.
 func (r *reader) pmix(chosen *claim) error {
 	rank := r.number("PMIX_RANK")
 	if r.err != nil {
@@ -151,8 +150,9 @@ func (r *reader) id(job *Job, chosen *claim, parent int) {
 	}
 }
 
-// coordinator sets job.Coordinator to the address at which the ranks meet. If nothing says
-// it, the address stays empty. If job.ID is empty, the ID becomes one made from the address.
+// coordinator sets job.Coordinator to the address at which the ranks meet. If no variable
+// has it, the address stays empty. If job.ID is empty, the ID is derived from the
+// address.
 func (r *reader) coordinator(job *Job, chosen *claim) error {
 	set := func(name, address string) error {
 		if _, _, err := splitAddress(address); err != nil {
@@ -191,7 +191,7 @@ func (r *reader) coordinator(job *Job, chosen *claim) error {
 		}
 		return fmt.Errorf("environ: %s=%s without %s; set both, or neither", name, quoted.Plain(addr+port), other)
 	case job.Size == 1:
-		job.Coordinator = "127.0.0.1:0" // nobody else comes
+		job.Coordinator = "127.0.0.1:0" // there are no other ranks
 	case chosen.host != "" && job.ID != "":
 		job.Coordinator = net.JoinHostPort(chosen.host, derivedPort(job.ID))
 	case (chosen.name == "ompi" || chosen.name == "pmi" || chosen.name == "slurm") && job.OneHost() && job.ID != "":
@@ -205,8 +205,8 @@ func (r *reader) coordinator(job *Job, chosen *claim) error {
 	return nil
 }
 
-// derivedPort returns a port that all processes of a job compute from the job's id. The port
-// is below those that systems give out by themselves, so that it is rarely taken.
+// derivedPort returns a port computed from the job's id by all processes of a job. The
+// port is below the range of ephemeral ports, so it is rarely taken.
 func derivedPort(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return strconv.Itoa(16384 + (int(sum[0])<<8|int(sum[1]))%16384)

@@ -6,27 +6,29 @@ import (
 	"time"
 )
 
-// Job is this process's place in a job, as the environment describes it.
+// Job is this process's place in a job, as described by the environment.
 type Job struct {
 	// Rank is the index of this process, 0 to Size-1. The zero Job has Size 0: the
 	// environment describes no job, and all ranks are in this process.
 	Rank, Size int
-	// LocalRank and LocalSize count the job's processes on this machine; LocalSize
-	// is 0 if that is not known.
+	// LocalRank and LocalSize count the job's processes on this machine; LocalSize is 0
+	// if unknown.
 	LocalRank, LocalSize int
-	// Coordinator is the host:port at which ranks meet; rank 0 listens there. It is
-	// empty if nothing says so, which Meeting reports.
+	// Coordinator is the host:port at which ranks meet; rank 0 listens there. It is empty
+	// if unknown, which Meeting reports.
 	Coordinator string
-	// Listener is the number of an open file of rank 0 that listens at Coordinator already;
+	// Listener is the number of an open file of rank 0 already listening at Coordinator;
 	// 0 means that rank 0 listens by itself.
 	Listener int
 	// ID is the same for all processes of the job and differs from other jobs' IDs.
 	ID string
-	// Secret is the value of GOMOE_SECRET, and SecretFile that of GOMOE_SECRET_FILE; see Key.
+	// Secret is the value of GOMOE_SECRET, SecretFile the value of GOMOE_SECRET_FILE; see
+	// Key.
 	Secret, SecretFile string
-	// Transport is the transport that GOMOE_TRANSPORT names; empty means auto.
+	// Transport is the value of GOMOE_TRANSPORT; empty means auto.
 	Transport string
-	// Deadline is how long ranks wait for each other, GOMOE_DEADLINE; 0 if it is not set.
+	// Deadline is the time that ranks wait for each other, GOMOE_DEADLINE; 0 if it is not
+	// set.
 	Deadline time.Duration
 	// Lifeline is the number of an open file that ends when the launcher ends; 0 means that
 	// there is none.
@@ -45,12 +47,12 @@ type Job struct {
 	// Whole says that transport verbs sends whole buffers, GOMOE_WHOLE_BUFFERS; see
 	// rdma.Settings.
 	Whole bool
-	// Source lists the variables that decided, as NAME=value, in the order in which they were
-	// used. It has no secrets.
+	// Source lists the variables used, as NAME=value, in the order of use. It has no
+	// secrets.
 	Source []string
 
-	convention string // the convention that Rank and Size come from
-	missing    string // why Coordinator is empty
+	convention string // the convention of Rank and Size
+	missing    string // the reason why Coordinator is empty
 }
 
 // InProcess reports whether the environment describes no job, so that all ranks
@@ -65,8 +67,8 @@ func (j Job) OneHost() bool { return j.Size > 0 && j.LocalSize == j.Size }
 // or slurm; it is empty if the environment describes no job.
 func (j Job) Convention() string { return j.convention }
 
-// Meeting returns the address at which the ranks meet, or an error that says
-// what to set.
+// Meeting returns the address at which the ranks meet, or an error naming the variable to
+// set.
 func (j Job) Meeting() (string, error) {
 	if j.Coordinator != "" {
 		return j.Coordinator, nil

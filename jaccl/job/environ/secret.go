@@ -19,14 +19,15 @@ import (
 // MinSecret is the smallest length of a secret in bytes.
 const MinSecret = 16
 
-// Key returns the secret by which the job's processes recognize each other. It is the value
-// of GOMOE_SECRET, or else the contents of the file that GOMOE_SECRET_FILE names, or else
-// those of this user's file, gomoe/secret in dir. An empty dir means the folder of
+// Key returns the secret by which the job's processes recognize each other. It is the
+// value of GOMOE_SECRET, or else the contents of the file named by GOMOE_SECRET_FILE, or
+// else of this user's file, gomoe/secret in dir. An empty dir means the folder of
 // os.UserConfigDir.
 //
-// If this user's file does not exist and the ranks meet at this machine's loopback address,
-// Key makes the file. If they meet at another address, the missing file is an error that says
-// how to make one and copy it. A file that anybody but its owner can read is refused.
+// If this user's file does not exist and the ranks meet at this machine's loopback
+// address, Key makes the file. If they meet at another address, the missing file is an
+// error that explains how to make one and copy it. A file that others than its owner can
+// read is refused.
 func (j Job) Key(dir string) (string, error) {
 	if j.Secret != "" {
 		return long(j.Secret, gomoeSecret)
@@ -82,9 +83,9 @@ func long(s, from string) (string, error) {
 	return s, nil
 }
 
-// readSecret reads a file with a secret. It checks the permissions of the opened file, not
-// of the path, so that nobody can exchange the file between the check and the reading, and those of the folders above it, in which
-// others could put another file in its place.
+// readSecret reads a file with a secret. It checks the permissions of the opened file,
+// not of the path, so that the file cannot be exchanged between the check and the
+// reading. It also checks the folders above it, in which others could replace the file.
 func readSecret(path string) (string, error) {
 	f, info, err := infile.Open(path)
 	if err != nil {
@@ -108,8 +109,9 @@ func readSecret(path string) (string, error) {
 	return long(string(b), path)
 }
 
-// sheltered returns an error if others may exchange what is at path: if its folder is another user's, or if anybody may write to a
-// folder above it, except one in which only owners remove files, such as /tmp.
+// sheltered returns an error if others may replace the file at path: if its folder is
+// another user's, or if anybody may write to a folder above it, except one in which only
+// owners remove files, such as /tmp.
 func sheltered(path string) error {
 	real, err := filepath.EvalSymlinks(path)
 	if err == nil {
@@ -137,8 +139,8 @@ func sheltered(path string) error {
 	}
 }
 
-// makeSecret writes a new secret to path, completely or not at all. A file that exists
-// stays as it is, so that of several processes that call makeSecret at once one wins.
+// makeSecret writes a new secret to path, completely or not at all. It does not replace
+// an existing file, so if several processes call makeSecret at once, one wins.
 func makeSecret(path string) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -148,7 +150,7 @@ func makeSecret(path string) error {
 	if err != nil {
 		return fmt.Errorf("environ: secret: %w", err)
 	}
-	defer remove() // what stays is removed by the next process that makes one
+	defer remove() // leftovers are removed by the next process that makes a secret
 	_, err = io.WriteString(f, NewSecret()+"\n")
 	// While the file is open it is locked, so no other process removes it before it has its name.
 	if err = errors.Join(err, f.Sync()); err != nil {

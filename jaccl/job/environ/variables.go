@@ -98,8 +98,8 @@ const (
 	mpiLibrary   = "MLX_MPI_LIBNAME"
 )
 
-// MPI returns the file name of MPI's library that the environment states, and the name of
-// the variable that states it; both are empty if the variable is not set.
+// MPI returns the file name of MPI's library given by the environment, and the name of
+// the variable; both are empty if the variable is not set.
 func MPI(getenv func(string) string) (library, variable string) {
 	if library = getenv(mpiLibrary); library == "" {
 		return "", ""

@@ -21,10 +21,9 @@ const (
 	MaxDevicesSize = 1 << 20
 )
 
-// Devices says which RDMA devices connect the ranks of a job: Devices[i][j] lists
-// the devices of rank i that face rank j, one for each wire between the two ranks;
-// an empty list means that there is no wire. Devices has a row and a column for
-// every rank.
+// Devices has the RDMA devices that connect the ranks of a job: Devices[i][j] lists the
+// devices of rank i that face rank j, one for each wire between the two ranks; an empty
+// list means that there is no wire. Devices has a row and a column for every rank.
 type Devices [][][]string
 
 // ParseDevices reads a matrix of devices as MLX and JACCL write it: N lists of N
@@ -143,9 +142,9 @@ func isDevice(name string) bool {
 	return !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-// Mesh returns nil if the ranks are a full mesh as JACCL wants it, 2 to MaxMesh ranks
-// with a device for every pair; otherwise it returns why not. The matrix must have
-// passed Check.
+// Mesh returns nil if the ranks are a full mesh for JACCL, 2 to MaxMesh ranks with a
+// device for every pair; otherwise it returns the reason. The matrix must have passed
+// Check.
 func (d Devices) Mesh() error {
 	if len(d) < 2 || len(d) > MaxMesh {
 		return fmt.Errorf("hostfile: devices: %d ranks, want 2 to %d for a mesh", len(d), MaxMesh)

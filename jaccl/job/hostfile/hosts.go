@@ -31,7 +31,7 @@ type Hosts struct {
 // Host is one entry of a hostfile.
 type Host struct {
 	SSH  string     // the destination for ssh: a name, user@name, or localhost for this machine
-	IPs  []string   // addresses by which other hosts reach this one, in the file's order; may be empty
+	IPs  []string   // addresses at which other hosts reach this one, in the file's order; may be empty
 	RDMA [][]string // RDMA[j] lists this host's devices that face host j, nil for none; RDMA is nil if the file does not say
 }
 
@@ -179,8 +179,8 @@ func parseDevices(raw json.RawMessage) ([]string, error) {
 	return names, nil
 }
 
-// sshName returns an error for a name that ssh would take for an option, and for one
-// with blanks or characters that a shell interprets.
+// sshName returns an error for a name that ssh would take for an option, or that contains
+// blanks or characters interpreted by a shell.
 func sshName(s string) error {
 	switch {
 	case s == "":

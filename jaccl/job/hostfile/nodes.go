@@ -21,10 +21,10 @@ const MaxNodesBytes = 1 << 20
 // Source: MLX_HOSTFILE of mlx/distributed/ring.
 type Nodes [][]string
 
-// ParseNodes reads the contents of the file that MLX_HOSTFILE names:
-// [["10.0.0.1:5000"], ["10.0.0.2:5000"]]. A host is a name, an IPv4 address, or an
-// IPv6 address in brackets; MLX's own ranks do not accept the brackets. The returned
-// nodes have passed Check. Errors name the rank whose address is at fault.
+// ParseNodes reads the contents of the file named by MLX_HOSTFILE: [["10.0.0.1:5000"],
+// ["10.0.0.2:5000"]]. A host is a name, an IPv4 address, or an IPv6 address in brackets;
+// MLX's own ranks do not accept the brackets. The returned nodes have passed Check.
+// Errors name the rank with the faulty address.
 func ParseNodes(data []byte) (Nodes, error) {
 	if len(data) > MaxNodesBytes {
 		return nil, fmt.Errorf("hostfile: nodes: %d bytes, want at most %d", len(data), MaxNodesBytes)

@@ -13,8 +13,8 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// connectTime is how long one address of a host may take to answer before the host's
-// next address is tried.
+// connectTime is the time for one address of a host to answer before the host's next
+// address is tried.
 const connectTime = 3 * time.Second
 
 // resolve returns the host of host:port, and its addresses with the port, in the
@@ -204,7 +204,7 @@ func endpoint(a net.Addr) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(p.Addr().Unmap(), p.Port()), nil
 }
 
-// dial connects to the first of addrs that answers and whose connection try accepts. If
+// dial connects to the first of addrs that answers with a connection accepted by try. If
 // there is none, the error joins the errors of all addresses.
 func dial(ctx context.Context, addrs []netip.AddrPort, try func(net.Conn) error) (net.Conn, error) {
 	var failed []error

@@ -21,8 +21,8 @@ type client struct {
 	deadline   time.Duration
 }
 
-// grace is how much longer a rank waits than the coordinator, whose error is better: the
-// coordinator knows which ranks have not come.
+// grace is the time that a rank waits longer than the coordinator, which has a better
+// error: the coordinator knows the missing ranks.
 const grace = 3 * time.Second
 
 func (c *client) gather(ctx context.Context, number uint32, key string, mine []byte) ([][]byte, error) {
@@ -46,7 +46,8 @@ func (c *client) gather(ctx context.Context, number uint32, key string, mine []b
 	return nil, fmt.Errorf("meet: %s: rank 0 at %v: %w", quoted.Text(key), c.conn.RemoteAddr(), err)
 }
 
-// departure says that a rank has left a place. One that a signal has ended has often been told to, because another rank has failed.
+// departure describes a rank that has left a place. A rank ended by a signal has often
+// been told to end, because another rank has failed.
 func departure(name, key string, cause error) string {
 	if errors.Is(cause, context.Canceled) {
 		return fmt.Sprintf("meet: %s was told to end (%v) while it waited for others in %s", name, cause, quoted.Text(key))

@@ -14,10 +14,10 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// maxResult is how many bytes all ranks together may pass to one Gather.
+// maxResult is the largest total of bytes that all ranks pass to one Gather.
 const maxResult = 256 << 20
 
-// failure is why a place is broken, in the text that all ranks get.
+// failure is the reason why a place is broken, as text for all ranks.
 type failure struct{ text string }
 
 func (f *failure) Error() string { return f.text }
@@ -44,8 +44,8 @@ type member struct {
 	rank int
 	host string
 	conn net.Conn // nil for rank 0
-	// welcomed says that the rank has been sent the welcome. Nothing else may come to the
-	// rank before it: the welcome is what proves that this is the coordinator.
+	// welcomed is set once the rank has been sent the welcome. Nothing else may be sent
+	// before it: the welcome proves that this is the coordinator.
 	welcomed bool
 	gone     string // how the rank left; "" if it is there
 }
@@ -124,7 +124,7 @@ func (c *coordinator) expire(t *turn) {
 	c.fail(text + c.turned())
 }
 
-// welcome takes in a rank that has proved that it knows the secret, and serves the rank
+// welcome admits a rank that has proved that it knows the secret, and serves the rank
 // until it leaves. A rank that does not fit into the job fails the job. The argument
 // welcome sends the rank the welcome.
 func (c *coordinator) welcome(ctx context.Context, conn net.Conn, h *hello, welcome func() error) {
@@ -175,7 +175,7 @@ func (c *coordinator) welcome(ctx context.Context, conn net.Conn, h *hello, welc
 	c.serve(ctx, m)
 }
 
-// serve reads what a rank sends until it leaves.
+// serve reads a rank's messages until it leaves.
 func (c *coordinator) serve(ctx context.Context, m *member) {
 	defer context.AfterFunc(ctx, func() { m.conn.SetReadDeadline(time.Unix(1, 0)) })()
 	for {
@@ -226,8 +226,8 @@ func (c *coordinator) lost(m *member) {
 	c.fail(fmt.Sprintf("meet: %s %s", c.name(m.rank), m.gone))
 }
 
-// arrive adds what a rank passes to the gather. The last rank's call completes the gather
-// and sends the result to all.
+// arrive adds a rank's contribution to the gather. The last rank's call completes the
+// gather and sends the result to all.
 func (c *coordinator) arrive(rank int, number uint32, key string, mine []byte) (*turn, error) {
 	c.mu.Lock()
 	t := c.turn
@@ -337,7 +337,7 @@ func (c *coordinator) gather(ctx context.Context, number uint32, key string, min
 	}
 }
 
-// lingerTime is how long a coordinator lingers: ranks that are launched together connect
+// lingerTime is the time that a coordinator lingers: ranks launched together connect
 // within a moment of each other.
 const lingerTime = time.Second
 

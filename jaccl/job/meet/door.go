@@ -24,17 +24,17 @@ const (
 	dialing = "dial "
 )
 
-// door is a rank's listener. It lets in connections whose other side has proved that it
-// knows the secret.
+// door is a rank's listener. It admits connections from peers that have proved that they
+// know the secret.
 type door struct {
 	ln         net.Listener
 	rank, size int
 	job        uuid.UUID
-	// meeting is the number of the meeting on rank 0, all of whose meetings have the same
-	// address; 0 on other ranks.
+	// meeting is the number of the meeting on rank 0, which uses the same address for all
+	// meetings; 0 on other ranks.
 	meeting   int
 	secret    []byte
-	patience  time.Duration // how long a connection may take to prove itself
+	patience  time.Duration // time limit for a connection to prove itself
 	strangers strangers
 	// join takes in the ranks that come to the coordinator; nil on ranks other than 0.
 	join func(ctx context.Context, conn net.Conn, h *hello, welcome func() error)
@@ -91,8 +91,8 @@ func (d *door) accept(ctx context.Context) {
 }
 
 // enter notes a connection that has not proved anything yet. If there are too many such
-// connections, the oldest one is closed: ranks prove themselves at once, strangers do not.
-// It returns false if the door is shut.
+// connections, it closes the oldest one: ranks prove themselves at once, strangers do
+// not. It returns false if the door is shut.
 func (d *door) enter(conn net.Conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -107,8 +107,8 @@ func (d *door) enter(conn net.Conn) bool {
 	return true
 }
 
-// leave notes that a connection has proved itself or failed to. It reports whether the door
-// is shut: shutting it ends connections, which are then not to be logged as strangers.
+// leave notes that a connection has proved itself or failed to. It reports whether the
+// door is shut: shutting it ends connections, which must not be logged as strangers then.
 func (d *door) leave(conn net.Conn) (shut bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -140,7 +140,7 @@ func (d *door) refused(conn net.Conn, err error) {
 	}
 }
 
-// turned says which connections were turned away last, for the end of an error's text.
+// turned describes the connections turned away last, for the end of an error's text.
 func (d *door) turned() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -192,8 +192,8 @@ func (d *door) answer(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// park keeps a connection for the Dial that it belongs to. The other rank may be one Dial
-// ahead: this rank may not know yet that the last Dial was complete.
+// park keeps a connection for its Dial. The other rank may be one Dial ahead: this rank
+// may not know yet that the last Dial was complete.
 func (d *door) park(conn net.Conn, h *hello) (*arrival, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -249,7 +249,8 @@ func (d *door) next() {
 	d.turn++
 }
 
-// errJob is what a stranger of another job is told. Only the log shows the jobs' ids.
+// errJob is the error sent to a stranger of another job. Only the log shows the jobs'
+// ids.
 var errJob = errors.New("it is of another job")
 
 // shut closes the listener and every connection that has not proved itself.

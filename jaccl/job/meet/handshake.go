@@ -14,8 +14,8 @@ import (
 	"github.com/gomoe/gomoe/internal/frame"
 )
 
-// handshakeTime is how long a connection may take to show that it belongs to
-// the job. It is four short messages.
+// handshakeTime is the time limit for a connection to prove that it belongs to the job.
+// The handshake is four short messages.
 const handshakeTime = 5 * time.Second
 
 // refusal is the error when the other side turns this connection away.
@@ -23,20 +23,21 @@ type refusal struct{ text string }
 
 func (r *refusal) Error() string { return "refused: " + r.text }
 
-// errSecret says that the other side's proof was made with another secret.
+// errSecret: the other side's proof was made with another secret.
 var errSecret = errors.New("its secret is not this job's")
 
-// proof returns the proof of one side. The roles of the two sides differ, so that a side's
-// own proof cannot be sent back to it.
+// proof returns the proof of one side. The roles of the two sides differ, so that a
+// side's own proof cannot be replayed to it.
 func proof(secret []byte, role string, hello, challenge []byte) []byte {
 	m := hmac.New(sha256.New, secret)
 	m.Write(frame.Bytes(frame.Bytes(frame.String(nil, "gomoe meet "+role), hello), challenge))
 	return m.Sum(nil)
 }
 
-// knock introduces this rank to the rank that it has connected to, and checks that the other
-// rank knows the secret, too. It returns the number of the other rank's meeting. The error is
-// a *refusal if the other rank turns this one away or does not know the secret.
+// knock introduces this rank to the rank that it has connected to, and checks that the
+// other rank knows the secret as well. It returns the number of the other rank's meeting.
+// The error is a *refusal if the other rank turns this one away or does not know the
+// secret.
 func knock(ctx context.Context, conn net.Conn, secret []byte, h *hello) (meeting int, err error) {
 	defer bound(ctx, conn, handshakeTime)()
 	if _, err := rand.Read(h.nonce[:]); err != nil {
@@ -64,11 +65,11 @@ func knock(ctx context.Context, conn net.Conn, secret []byte, h *hello) (meeting
 	return f.Int(1<<31 - 1), f.End()
 }
 
-// admit is the other side of knock. It calls first with what the other side says of itself;
-// if first returns an error, the other side is told, without the jobs' ids. When admit returns
-// without an error, the other side has proved that it knows the secret. It then waits for the
-// welcome, which the returned function sends. patience is how long admit may take, and the
-// welcome again.
+// admit is the other side of knock. It calls first with the other side's introduction; if
+// first returns an error, the other side gets it, without the jobs' ids. When admit
+// returns without an error, the other side has proved that it knows the secret. It then
+// waits for the welcome, which the returned function sends. patience limits admit, and
+// the welcome again.
 func admit(ctx context.Context, conn net.Conn, patience time.Duration, secret []byte, meeting int, first func(*hello) error) (h *hello, welcome func() error, err error) {
 	defer bound(ctx, conn, patience)()
 	_, said, err := read(conn, typeHello, 0, maxHello)
@@ -117,8 +118,8 @@ func refuse(conn net.Conn, text string) {
 	}
 }
 
-// hangUp closes the connection in a way that lets the other side read what was written
-// last. If unread bytes were left, closing would be a reset, which can overtake the data. So
+// hangUp closes the connection in a way that lets the other side read the last message.
+// If unread bytes were left, closing would be a reset, which can overtake the data. So
 // hangUp first reads a little and waits a moment for the other side to close.
 func hangUp(conn net.Conn) {
 	if c, ok := conn.(interface{ CloseWrite() error }); ok && c.CloseWrite() == nil {

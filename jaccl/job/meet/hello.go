@@ -12,11 +12,11 @@ import (
 const (
 	typeHello     = 1 + iota // from the side that connects: who it is, and its nonce
 	typeChallenge            // from the side that accepts: its nonce, and its meeting's number
-	typeProof                // proves that the side that connects knows the secret
-	typeWelcome              // proves that the side that accepts knows it
+	typeProof                // proves that the connecting side knows the secret
+	typeWelcome              // proves that the accepting side knows it
 	typeRefusal              // why the side that accepts turns the other away
-	typeGather               // to the coordinator: a key and what a rank passes
-	typeResult               // from the coordinator: what all ranks have passed
+	typeGather               // to the coordinator: a key and the rank's data
+	typeResult               // from the coordinator: the data of all ranks
 	typeFailure              // in both directions: the place is broken, and why
 	typeLeave                // to the coordinator: this rank closes its place
 )
@@ -32,20 +32,20 @@ const (
 	maxText       = 8 << 10
 	maxFacts      = 256
 	maxFact       = 4 << 10
-	// maxGather is how many bytes one rank may pass to Gather.
+	// maxGather is the largest number of bytes that one rank may pass to Gather.
 	maxGather = 1 << 20
 )
 
-// hello is what the side that connects says first.
+// hello is the first message of the connecting side.
 type hello struct {
 	job     uuid.UUID
 	rank    int // the rank that connects
 	size    int
-	to      int // the rank that it wants to reach
+	to      int // the rank to reach
 	host    string
-	purpose string // what the connection is for
-	meeting int    // for a Dial, this meeting; for a join, the last meeting at which the rank was
-	turn    int    // the number of the Dial that the connection belongs to
+	purpose string // the connection's purpose
+	meeting int    // for a Dial, this meeting; for a join, the rank's last meeting
+	turn    int    // the number of the connection's Dial
 	nonce   [nonceSize]byte
 }
 
@@ -64,8 +64,8 @@ func (h *hello) encode() []byte {
 func decodeHello(b []byte) (*hello, error) {
 	h, f := &hello{}, frame.NewFields(b)
 	job := f.Bytes(len(h.job))
-	// Ranks that the job does not have are not refused here: they get a better error when
-	// the other side has proved that it belongs to the job.
+	// Ranks outside the job are not refused here: they get a better error once the other
+	// side has proved that it belongs to the job.
 	h.rank, h.size, h.to = f.Int(1<<31-1), f.Int(1<<31-1), f.Int(1<<31-1)
 	h.host, h.purpose = f.String(maxName), f.String(maxName)
 	h.meeting, h.turn = f.Int(1<<31-1), f.Int(1<<31-1)

@@ -2,8 +2,8 @@ package meet
 
 import "os"
 
-// hostname returns the machine's name, by which errors name the rank. The name also
-// identifies the machine where nothing better does.
+// hostname returns the machine's name, which errors show with the rank. It also
+// identifies the machine if there is nothing better.
 func hostname() string {
 	name, err := os.Hostname()
 	if err != nil {

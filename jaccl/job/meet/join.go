@@ -131,10 +131,11 @@ func (p *Place) follow(ctx context.Context, o Options, e *entry) error {
 	return nil
 }
 
-// patient is how long a rank waits for the coordinator before it calls Options.Waiting.
+// patient is the time that a rank waits for the coordinator before it calls
+// Options.Waiting.
 const patient = 3 * time.Second
 
-// find connects to the coordinator. It tries again until the coordinator is there, or the
+// find connects to the coordinator. It retries until the coordinator is there, or the
 // deadline passes.
 func (p *Place) find(ctx context.Context, o Options) (net.Conn, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.Deadline, fmt.Errorf("no answer within %v", o.Deadline))
@@ -176,8 +177,8 @@ func (p *Place) find(ctx context.Context, o Options) (net.Conn, error) {
 		if err == nil {
 			return conn, nil
 		}
-		// Another job may still have the port for some time, so that other refusals are tried
-		// again. A wrong secret stays wrong.
+		// Another job may still have the port for some time, so other refusals are
+		// retried. A wrong secret stays wrong.
 		var r *refusal
 		if errors.As(err, &r) && r.text == errSecret.Error() {
 			return nil, fmt.Errorf("meet: rank %d: the coordinator at %s knows another secret; give all ranks of the job the same one", o.Rank, o.Coordinator)
@@ -213,7 +214,7 @@ func newDoor(o Options, ln net.Listener) *door {
 
 // advertised returns the addresses at which the other ranks find ln. near is this rank's
 // end of its connection to the coordinator. It is nil on rank 0, which then advertises
-// nothing but Options.Advertise: the others have reached rank 0 already.
+// nothing but Options.Advertise: the others have already reached rank 0.
 func advertised(ctx context.Context, o Options, ln net.Listener, near net.Addr) ([]netip.AddrPort, error) {
 	at, err := endpoint(ln.Addr())
 	if err != nil {

@@ -1,7 +1,7 @@
 package meet
 
-// machine identifies what ranks may share. Ranks compare their machines to learn what they
-// do share.
+// machine identifies resources that ranks may share. Ranks compare their machines to find
+// the shared ones.
 type machine struct {
 	// boot identifies the running kernel; "" if it cannot be identified.
 	boot string

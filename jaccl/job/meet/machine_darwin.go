@@ -2,8 +2,7 @@ package meet
 
 import "golang.org/x/sys/unix"
 
-// thisMachine identifies the kernel by the id that the kernel draws at boot. Darwin has no
-// name spaces.
+// thisMachine identifies the kernel by its boot id. Darwin has no name spaces.
 func thisMachine() machine {
 	id, err := unix.Sysctl("kern.bootsessionuuid")
 	if err != nil || id == "" {

@@ -8,10 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// thisMachine identifies the kernel by the id that the kernel draws at boot, and the name
-// spaces within the kernel: containers on one machine share a kernel, but each may have
-// its own /dev/shm, processes and network. A /dev/shm is identified by the numbers of its
-// device and inode.
+// thisMachine identifies the kernel by its boot id, and the name spaces within the
+// kernel: containers on one machine share a kernel, but each may have its own /dev/shm,
+// processes and network. A /dev/shm is identified by the numbers of its device and inode.
 func thisMachine() machine {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

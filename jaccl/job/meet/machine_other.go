@@ -2,6 +2,6 @@
 
 package meet
 
-// thisMachine cannot identify the kernel here, so that no two ranks share memory. Ranks
-// whose machines have the same name share loopback.
+// thisMachine cannot identify the kernel here, so no two ranks share memory. Ranks on
+// machines with the same name share loopback.
 func thisMachine() machine { return machine{network: hostname()} }

@@ -4,9 +4,10 @@ import "fmt"
 
 // Meetings counts the meetings of one rank in one job. A rank that is early for the next
 // meeting must not join the last one, which other ranks have yet to leave. Rank 0 numbers
-// the meetings, also those that fail; the other ranks learn the number and join no meeting
-// twice. So ranks can meet again, however the last meeting ended on each of them. The zero
-// Meetings is for a rank that has joined none. Only one Join at a time may use a Meetings.
+// the meetings, including failed ones; the other ranks learn the number and join no
+// meeting twice. So ranks can meet again, however the last meeting ended on each of them.
+// The zero Meetings is for a rank that has joined none. Only one Join at a time may use a
+// Meetings.
 type Meetings struct {
 	last int // the number of the last meeting that this rank began, as rank 0, or joined
 }

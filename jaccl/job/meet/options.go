@@ -11,13 +11,13 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// DefaultDeadline is how long ranks wait for each other if Options do not say.
+// DefaultDeadline is the default of Options.Deadline.
 const DefaultDeadline = 30 * time.Second
 
 // MaxSize is the largest number of ranks in a job.
 const MaxSize = 1 << 16
 
-// Options say which rank of which job this is.
+// Options describe this rank and its job.
 type Options struct {
 	// Rank is this process's index, 0 to Size-1.
 	Rank, Size int
@@ -30,44 +30,43 @@ type Options struct {
 	Listener net.Listener
 	// Job is the job's id, which distinguishes jobs that use the same address.
 	Job uuid.UUID
-	// Meetings counts this rank's meetings in the job. Nil means that the rank was at none.
+	// Meetings counts this rank's meetings in the job. Nil means that there were none.
 	Meetings *Meetings
-	// Secret is known to the ranks of the job and to nobody else. A job of one rank needs
-	// no secret.
+	// Secret is known to the ranks of the job only. A job of one rank needs no secret.
 	Secret []byte
 	// Facts must be the same on all ranks: version, mesh, transport. They are compared in
 	// order, and the first difference is an error on every rank.
 	Facts []Fact
 	// Host names this machine for people. Empty means the machine's own name.
 	Host string
-	// Bind is the address, without a port, that this rank listens at. If it is empty, rank 0
-	// listens at the coordinator's address, and every other rank at the address that its
-	// connection to the coordinator has on this machine.
+	// Bind is the address, without a port, at which this rank listens. If it is empty,
+	// rank 0 listens at the coordinator's address, and every other rank at the local
+	// address of its connection to the coordinator.
 	Bind string
-	// Advertise is the address, without a port, that the other ranks dial. If it is empty,
-	// that is the address that this rank listens at, or, if the rank listens at all
-	// addresses, the one that its connection to the coordinator has.
+	// Advertise is the address, without a port, that the other ranks dial. If it is
+	// empty, it is the address at which this rank listens or, if the rank listens at all
+	// addresses, the local address of its connection to the coordinator.
 	Advertise string
-	// Deadline is how long the ranks wait for each other in Join, in every Gather
+	// Deadline is the time that the ranks wait for each other in Join, in every Gather
 	// and every Dial; 0 means DefaultDeadline.
 	Deadline time.Duration
 	// Log is told who was turned away and why: about each of the first few, and then about
 	// one every ten seconds with the number of the others. Log may be nil. Several
 	// goroutines call it, one at a time.
 	Log func(remote net.Addr, reason string)
-	// Waiting is called once if this rank has waited some seconds for rank 0. The text says
-	// where rank 0 should be, why it is not reached, and until when this rank waits. Waiting
-	// may be nil.
+	// Waiting is called once if this rank has waited some seconds for rank 0. The text
+	// has rank 0's address, the reason why it is not reached, and the end of this rank's
+	// wait. Waiting may be nil.
 	Waiting func(text string)
-	// linger is how long rank 0 waits at most for ranks that are to hear why there is no job;
-	// 0 means lingerTime.
+	// linger is the longest time that rank 0 waits for ranks that still have to learn why
+	// there is no job; 0 means lingerTime.
 	linger time.Duration
 }
 
 // Fact is something that must be the same on all ranks.
 type Fact struct{ Name, Value string }
 
-// complete returns o with its defaults, or an error that says what is wrong with o.
+// complete returns o with its defaults, or an error if o is invalid.
 func (o Options) complete() (Options, error) {
 	switch {
 	case o.Size < 1 || o.Size > MaxSize:

@@ -14,11 +14,11 @@ import (
 )
 
 // Over is Join for ranks that can gather already, for example with MPI: gather returns
-// what every rank passes, by rank. Rank 0 draws the job's id and secret and passes them
-// to the others with gather, so that nobody else may be able to read what gather carries.
-// The Options' Rank, Size, Coordinator, Listener, Job and Secret are not used. A rank
-// listens at all addresses of its machine, or at Bind. It advertises all of them except
-// for the link-local ones, or Advertise.
+// every rank's data, by rank. Rank 0 draws the job's id and secret and passes them to the
+// others with gather, so the data of gather must be secret from others. The Options'
+// Rank, Size, Coordinator, Listener, Job and Secret are not used. A rank listens at all
+// addresses of its machine, or at Bind. It advertises all of them except for the
+// link-local ones, or Advertise.
 //
 // gather has its own deadline, and must return when its ctx ends. The Place uses gather
 // until the Place is closed.
@@ -96,7 +96,7 @@ func everywhere(port uint16) ([]netip.AddrPort, error) {
 	return addrs[:min(len(addrs), maxAddrs)], nil
 }
 
-// compared returns a gather that calls the given one, and checks what it returns: all ranks
+// compared returns a gather that calls the given one and checks the result: all ranks
 // must have passed the same key and the same number of the gather.
 func compared(size int, gather func(ctx context.Context, key string, mine []byte) ([][]byte, error)) func(context.Context, uint32, string, []byte) ([][]byte, error) {
 	return func(ctx context.Context, number uint32, key string, mine []byte) ([][]byte, error) {

@@ -25,10 +25,10 @@ type Place struct {
 	roster     roster
 	zone       string // the zone of this rank's end of its connection to rank 0; "" for none
 
-	// all is the gather that the Place uses: client's, coordinator's, compared's or alone.
+	// all is the Place's gather: client's, coordinator's, compared's or alone.
 	all    func(ctx context.Context, number uint32, key string, mine []byte) ([][]byte, error)
 	number uint32 // of the next gather
-	broken error  // what every later call returns; nil if nothing has failed
+	broken error  // the error of every later call; nil if nothing has failed
 
 	door        *door    // nil in a job of one rank
 	coordinator net.Conn // to rank 0; nil on rank 0 and if there is no coordinator
@@ -46,7 +46,8 @@ func (p *Place) Rank() int { return p.rank }
 // Size is the number of ranks.
 func (p *Place) Size() int { return p.size }
 
-// Host returns the name that a rank gave for its machine; "" if there is no such rank.
+// Host returns the name of a rank's machine, as given by the rank; "" if there is no such
+// rank.
 func (p *Place) Host(rank int) string {
 	if rank < 0 || rank >= len(p.roster) {
 		return ""
@@ -64,10 +65,10 @@ func (p *Place) SameHost(rank int) bool {
 	return rank == p.rank || p.roster[rank].machine.shares(p.roster[p.rank].machine)
 }
 
-// Gather returns what every rank passes, by rank; see link.Site. Every rank may pass at
-// most 1 MiB, and a key of at most 200 bytes. Gather blocks until all ranks have come, up
-// to the deadline, which counts from the arrival of the first rank. The error names the
-// ranks and hosts that have not come, or that have come to another gather.
+// Gather returns every rank's data, by rank; see link.Site. Every rank may pass at most 1
+// MiB, and a key of at most 200 bytes. Gather blocks until all ranks have come, up to the
+// deadline, which counts from the arrival of the first rank. The error names the ranks
+// and hosts that have not come, or that have come to another gather.
 func (p *Place) Gather(ctx context.Context, key string, mine []byte) ([][]byte, error) {
 	if len(key) > maxKey || len(mine) > maxGather {
 		return nil, fmt.Errorf("meet: gather %s: %d bytes and a key of %d, want at most %d and %d", quoted.Text(key), len(mine), len(key), maxGather, maxKey)
@@ -156,8 +157,8 @@ func (p *Place) Dial(ctx context.Context, purpose string) ([]net.Conn, error) {
 	return conns, nil
 }
 
-// connect connects to all ranks below this one at the same time. It returns what went
-// wrong, in words for the other ranks, or "".
+// connect connects to all ranks below this one at the same time. It returns a description
+// of the failure for the other ranks, or "".
 func (p *Place) connect(ctx context.Context, purpose string, conns []net.Conn) string {
 	// Half of the deadline: the others wait for this rank's report until the deadline.
 	ctx, cancel := context.WithTimeoutCause(ctx, p.deadline/2, fmt.Errorf("not within %v", p.deadline/2))
@@ -185,8 +186,8 @@ func (p *Place) reach(ctx context.Context, rank int, purpose string) (net.Conn, 
 	near := e.machine.near(p.roster[p.rank].machine)
 	var addrs []netip.AddrPort
 	for _, a := range reachable(e.addrs, near) {
-		// The address has the other rank's name of the interface, which this rank replaces by
-		// its own.
+		// The address has the other rank's name of the interface, replaced here by this
+		// rank's.
 		if !near && a.Addr().Zone() != "" {
 			a = netip.AddrPortFrom(a.Addr().WithZone(p.zone), a.Port())
 		}

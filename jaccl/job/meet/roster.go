@@ -8,10 +8,10 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// maxAddrs is how many addresses a rank may advertise.
+// maxAddrs is the largest number of addresses that a rank may advertise.
 const maxAddrs = 64
 
-// entry is what a rank says of itself when it joins.
+// entry is a rank's description of itself when joining.
 type entry struct {
 	host    string
 	machine machine
@@ -69,8 +69,8 @@ func decodeRoster(all [][]byte) (roster, error) {
 
 func (r roster) name(rank int) string { return fmt.Sprintf("rank %d (%s)", rank, r[rank].host) }
 
-// check returns an error if the ranks disagree on a fact, or if a rank cannot be reached by
-// another. It depends on the roster only, so that all ranks get the same error.
+// check returns an error if the ranks disagree on a fact, or if a rank cannot be reached
+// by another. It depends on the roster only, so all ranks get the same error.
 func (r roster) check() error {
 	for i := range r {
 		if err := r.facts(i); err != nil {
@@ -91,7 +91,7 @@ func (r roster) check() error {
 	return nil
 }
 
-// facts returns an error if a rank's facts differ from those of rank 0.
+// facts returns an error if a rank's facts differ from rank 0's.
 func (r roster) facts(rank int) error {
 	a, b := r[0].facts, r[rank].facts
 	for i := range max(len(a), len(b)) {

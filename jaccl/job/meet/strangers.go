@@ -21,7 +21,7 @@ type strangers struct {
 	mu      sync.Mutex
 	count   int
 	last    time.Time // when a stranger was logged last
-	silent  int       // how many strangers came since then and were not logged
+	silent  int       // number of strangers since then that were not logged
 	pending func()    // logs the last of those, with the number of the others
 }
 

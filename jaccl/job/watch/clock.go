@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// window is the number of answers that an offset is estimated from. At the default
-// heartbeat these are the answers of the last ten seconds, in which clocks hardly drift.
+// window is the number of answers used to estimate an offset. At the default heartbeat
+// these are the answers of the last ten seconds, in which clocks hardly drift.
 const window = 32
 
-// clock estimates how a peer's clock differs from this rank's, as NTP does: it trusts the
-// answer that took the shortest time, which can be wrong by half of that time.
+// clock estimates the difference between a peer's clock and this rank's, like NTP: it
+// uses the answer with the shortest round trip, which can be wrong by half of that time.
 type clock struct {
 	offsets, trips [window]time.Duration
 	n              int // number of answers so far; the last window of them are kept
@@ -32,8 +32,8 @@ func (c *clock) sample(asked, came, answered, back int64) bool {
 	return true
 }
 
-// estimate returns the peer's clock minus this rank's, and by how much that may be wrong.
-// The uncertainty is math.MaxInt64 if there is no answer yet.
+// estimate returns the peer's clock minus this rank's, and the uncertainty, which is
+// math.MaxInt64 if there is no answer yet.
 func (c *clock) estimate() (offset, uncertainty time.Duration) {
 	best := time.Duration(math.MaxInt64)
 	for i := range min(c.n, window) {

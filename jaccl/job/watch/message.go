@@ -12,12 +12,12 @@ import (
 // The types of frames.
 const (
 	typePing   = 1 + iota // asks for the peer's time, with the sender's time
-	typePong              // answers a ping: its time, and the times at which it came and was answered
+	typePong              // answers a ping: its time, and the times of its arrival and of the answer
 	typeNotice            // a failure
 	typeLeave             // the sender is done
-	typeDump              // asks the peer to write down what it is doing
-	typeAsk               // asks the peer in which operation it waits
-	typeWhere             // answers typeAsk: the operation that the sender is in
+	typeDump              // asks the peer to record its state
+	typeAsk               // asks the peer for the operation in which it waits
+	typeWhere             // answers typeAsk: the sender's current operation
 	typePart              // the sender has closed a group
 )
 
@@ -69,8 +69,8 @@ func decodeNotice(b []byte, size int) (link.Notice, error) {
 	return n, nil
 }
 
-// encodeWaiting encodes what a rank waits for. Texts and lists that are too long lose
-// their ends.
+// encodeWaiting encodes a rank's Waiting. Texts and lists that are too long lose their
+// ends.
 func encodeWaiting(a link.Waiting) []byte {
 	b := frame.String(nil, a.Text[:min(len(a.Text), link.MaxWaiting)])
 	ranks := a.For[:min(len(a.For), maxBlame)]
@@ -81,7 +81,7 @@ func encodeWaiting(a link.Waiting) []byte {
 	return b
 }
 
-// decodeWaiting decodes what a rank waits for in a job of size ranks.
+// decodeWaiting decodes a rank's Waiting in a job of size ranks.
 func decodeWaiting(b []byte, size int) (link.Waiting, error) {
 	f := frame.NewFields(b)
 	a := link.Waiting{Text: f.String(link.MaxWaiting)}

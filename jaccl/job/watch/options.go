@@ -16,17 +16,17 @@ const (
 type Options struct {
 	// Heartbeat is the time between two heartbeats; 0 means DefaultHeartbeat.
 	Heartbeat time.Duration
-	// Silence is how long nothing may come from a rank before the rank counts as lost; 0
-	// means DefaultSilence. It should be the job's deadline, because a process that is
-	// stopped for a while, in a debugger or to be moved, is not dead. It must be at least
-	// three heartbeats.
+	// Silence is the time without any message from a rank after which the rank counts as
+	// lost; 0 means DefaultSilence. It should be the job's deadline, because a process
+	// that is stopped for a while, in a debugger or to be moved, is not dead. It must be
+	// at least three heartbeats.
 	Silence time.Duration
-	// Settle is how long this rank waits for other ranks' notices after the first one; 0
-	// means DefaultSettle.
+	// Settle is the time that this rank waits for other ranks' notices after the first
+	// one; 0 means DefaultSettle.
 	Settle time.Duration
-	// Dump is called with the number of a rank that has called RequestDump. It should write
-	// down what this rank is doing. Calls come one at a time, from a goroutine of the watch;
-	// Close waits for a call in progress. Dump may be nil.
+	// Dump is called with the number of a rank that has called RequestDump. It should
+	// record the state of this rank. Calls come one at a time, from a goroutine of the
+	// watch; Close waits for a call in progress. Dump may be nil.
 	Dump func(from int)
 }
 

@@ -2,10 +2,11 @@ package watch
 
 import "github.com/gomoe/gomoe/jaccl/link"
 
-// maxEarly is how many partings are kept until Hear is called. Further ones are dropped.
+// maxEarly is the number of partings kept until Hear is called. Further ones are dropped.
 const maxEarly = 1 << 12
 
-// parting passes on which groups other ranks have closed. The watch's lock guards it.
+// parting forwards other ranks' partings to the caller of Hear. The watch's lock guards
+// it.
 type parting struct {
 	hear  func(from int, p link.Parting)
 	early []struct { // partings that came before hear was set

@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// outbox is how many frames may wait for a peer that does not read. Such a peer will be
-	// found silent.
+	// outbox is the number of frames that may wait for a peer that does not read. Such a
+	// peer will be found silent.
 	outbox = 64
-	// farewell is how long sending the last frames may take, and how long the peer may take
-	// to end its side of the connection afterwards.
+	// farewell limits the sending of the last frames, and the wait for the peer to end
+	// its side of the connection afterwards.
 	farewell = 500 * time.Millisecond
 )
 
@@ -30,15 +30,15 @@ type peer struct {
 	mu      sync.Mutex
 	queue   []message     // to be written
 	ending  bool          // nothing more will be queued
-	more    chan struct{} // has room for one: there is something to write, or ending is set
+	more    chan struct{} // buffers one signal: there is something to write, or ending is set
 	written uint32        // number of frames written, which is the next frame's number
 
 	// The watch's lock guards these.
 	heard time.Time // when the last frame came
-	left  bool      // the peer has said that it leaves
+	left  bool      // the peer has announced that it leaves
 	gone  bool      // the connection has ended
 	clock clock
-	asked int           // questions about the time that the peer has not answered
+	asked int           // unanswered questions about the time
 	first chan struct{} // closed by complete: the first estimate of the clock is there, or none will come
 }
 
@@ -79,8 +79,8 @@ func (p *peer) signal() {
 	}
 }
 
-// write writes what is queued until end is called or the connection breaks. After end it
-// writes the rest of the queue and ends this side of the connection.
+// write writes the queued frames until end is called or the connection breaks. After end
+// it writes the rest of the queue and ends this side of the connection.
 func (p *peer) write() {
 	for range p.more {
 		p.mu.Lock()
@@ -97,7 +97,7 @@ func (p *peer) write() {
 		}
 		if len(b) > 0 {
 			if _, err := p.conn.Write(b); err != nil {
-				return // the reader finds out what is wrong
+				return // the reader finds the reason
 			}
 		}
 		if ending {

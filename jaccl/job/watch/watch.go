@@ -41,9 +41,9 @@ var (
 	_ link.Partings    = (*Watch)(nil)
 )
 
-// Start connects this rank's watch with those of the other ranks. All ranks call it. It
-// returns when their clocks have been compared for the first time, or when ctx ends. After
-// Start has returned, ctx has no meaning.
+// Start connects this rank's watch with the other ranks' watches. All ranks call it. It
+// returns when their clocks have been compared for the first time, or when ctx ends.
+// After Start has returned, ctx has no meaning.
 func Start(ctx context.Context, site link.Site, opts Options) (*Watch, error) {
 	o, err := opts.complete()
 	if err != nil {
@@ -207,8 +207,8 @@ func (w *Watch) RequestDump() {
 	}
 }
 
-// Offset returns a rank's clock minus this rank's, and by how much that may be wrong: half
-// the time of the fastest of the last answers. Both are 0 for this rank itself.
+// Offset returns a rank's clock minus this rank's, and its uncertainty: half the time of
+// the fastest of the last answers. Both are 0 for this rank itself.
 func (w *Watch) Offset(rank int) (offset, uncertainty time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -218,9 +218,9 @@ func (w *Watch) Offset(rank int) (offset, uncertainty time.Duration) {
 	return w.peers[rank].clock.estimate()
 }
 
-// Close calls Leave, sends what has not been sent, for half a second at most, and ends the
-// watch's goroutines and connections. If a failure is settling, Close decides it at once, so
-// that the job is down.
+// Close calls Leave, sends outstanding frames, for half a second at most, and ends the
+// watch's goroutines and connections. If a failure is settling, Close decides it at once,
+// so that the job is down.
 func (w *Watch) Close() error {
 	w.once.Do(func() {
 		w.Leave()
@@ -244,7 +244,7 @@ func (w *Watch) Close() error {
 	return nil
 }
 
-// listen reads what a peer says until its connection ends.
+// listen reads a peer's messages until its connection ends.
 func (w *Watch) listen(p *peer) {
 	err := p.read(func(typ uint8, head []byte) error { return w.handle(p, typ, head) })
 	w.mu.Lock()
@@ -267,7 +267,7 @@ func (w *Watch) lost(p *peer, how string) link.Notice {
 	return link.Notice{From: w.rank, Blame: []int{p.rank}, Kind: link.KindLost, Text: w.name(p.rank) + " " + how}
 }
 
-// handle does what a frame from p asks for. Its error ends the connection.
+// handle handles a frame from p. Its error ends the connection.
 func (w *Watch) handle(p *peer, typ uint8, head []byte) error {
 	now := time.Now()
 	w.mu.Lock()
@@ -335,8 +335,9 @@ func (w *Watch) handle(p *peer, typ uint8, head []byte) error {
 	return nil
 }
 
-// unanswered is how many questions may wait for a peer's answers. More of them would fill
-// the buffers of a peer that is stopped, and the kernel would take its connection for dead.
+// unanswered is the largest number of questions that may wait for a peer's answers. More
+// of them would fill the buffers of a peer that is stopped, and the kernel would take its
+// connection for dead.
 const unanswered = 16
 
 // ask asks a peer for its time. The watch's lock is held.
@@ -373,9 +374,9 @@ func (w *Watch) tend() {
 	}
 }
 
-// beat sends one heartbeat to every peer, and announces a peer that has been silent for too
-// long. last is the time of the heartbeat before. A rank that was itself stopped since then
-// has heard nothing, and must not blame the others for that.
+// beat sends one heartbeat to every peer, and announces a peer that has been silent for
+// too long. last is the time of the previous heartbeat. A rank that was itself stopped
+// since then has heard nothing, and must not blame the others for that.
 func (w *Watch) beat(last, now time.Time) {
 	asleep := now.Sub(last) > 3*w.o.Heartbeat
 	w.mu.Lock()

@@ -6,12 +6,12 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// asking holds both sides of the question in which operation ranks are. The watch's lock
-// guards it.
+// asking holds both sides of the question about ranks' current operations. The watch's
+// lock guards it.
 type asking struct {
-	answer  func() link.Waiting  // says where this rank is; nil until Answer is called
+	answer  func() link.Waiting  // this rank's whereabouts; nil until Answer is called
 	answers map[int]link.Waiting // other ranks' answers to Ask; nil if no Ask is in progress
-	news    chan struct{}        // has room for one: a rank has answered, or is gone
+	news    chan struct{}        // buffers one signal: a rank has answered, or is gone
 }
 
 // answered wakes Ask: a rank has answered or is gone. The watch's lock is held.

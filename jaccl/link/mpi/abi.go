@@ -23,7 +23,7 @@ type abi struct {
 	world, bytes, errorsReturn, noRequest handle
 }
 
-// abiOf returns the ABI of a library, which it tells by the library's version text.
+// abiOf returns the ABI of a library, recognised by the library's version text.
 func abiOf(version string, find func(string) (uintptr, error)) (abi, error) {
 	switch {
 	case strings.Contains(version, "Open MPI"):

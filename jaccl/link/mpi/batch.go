@@ -18,7 +18,7 @@ type batch struct {
 	args   [5]uintptr
 }
 
-// request says what a request of MPI is for. It keeps the memory that MPI uses alive.
+// request describes a request of MPI. It keeps the memory that MPI uses alive.
 type request struct {
 	kind  kind
 	peer  int // the peer's rank in the link
@@ -46,8 +46,8 @@ type done struct {
 	code  int32 // MPI's error code, 0 for none
 }
 
-// add makes room for a request, whose handle MPI is to write to the returned slot.
-// The slot is valid until the next add.
+// add adds a request. MPI writes its handle to the returned slot, which is valid until
+// the next add.
 func (b *batch) add(r request) unsafe.Pointer {
 	n := len(b.what)
 	if (n+1)*b.l.handleBytes > len(b.mem) {
@@ -70,7 +70,7 @@ func (b *batch) test(ends []done) ([]done, error) {
 	}
 	clear(b.status)
 	b.out = 0
-	// All of it is in the heap and held by b, so that it does not move.
+	// All of it is in the heap and held by b, so it does not move.
 	b.args = [5]uintptr{uintptr(len(b.what)), uintptr(unsafe.Pointer(&b.mem[0])), uintptr(unsafe.Pointer(&b.out)), uintptr(unsafe.Pointer(&b.index[0])), uintptr(unsafe.Pointer(&b.status[0]))}
 	rc := call(b.l.fn.testsome, b.args[:]...)
 	runtime.KeepAlive(b)
@@ -115,8 +115,8 @@ func (b *batch) pack() {
 	b.what = b.what[:n]
 }
 
-// cancel asks MPI to give up all requests that match. Receives for which nothing has
-// come end; sends may not end.
+// cancel asks MPI to cancel all matching requests. Receives without a message end; sends
+// may not end.
 func (b *batch) cancel(match func(request) bool) {
 	for i, r := range b.what {
 		if match(r) {

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// launched returns how many ranks the launcher started, and the variable of the environment
-// that says so; empty texts if there is no launcher.
+// launched returns the number of ranks started by the launcher, and the environment
+// variable with that number; empty texts if there is no launcher.
 func launched(getenv func(string) string) (variable, size string) {
 	variables := []string{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}
 	if bySrun(getenv) {
@@ -27,7 +27,7 @@ func bySrun(getenv func(string) string) bool {
 	return getenv("SLURM_STEP_ID") != "" && getenv("OMPI_COMM_WORLD_SIZE") == "" && getenv("MPI_LOCALNRANKS") == "" // mpiexec sets the latter
 }
 
-// errNoPMIx is the error of a start in which Open MPI would end the process.
+// errNoPMIx is the error of a start that would make Open MPI end the process.
 var errNoPMIx = errors.New("srun has started this process and tells it nothing by PMIx, by which Open MPI finds the other ranks: " +
 	"start with srun --mpi=pmix (srun --mpi=list says what this Slurm has), or with mpirun; " +
 	"if this Open MPI was built with Slurm's PMI-1 or PMI-2, set OMPI_MCA_pmix=s1 or s2; a process that is to be alone is started without srun")

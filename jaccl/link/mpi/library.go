@@ -29,8 +29,8 @@ type functions struct {
 	createHindexed, typeCommit, typeFree, errorString, version uintptr
 }
 
-// open finds MPI and binds it. If the user gave no name, it tries the names of the MPI whose
-// launcher started this process, then all names.
+// open finds MPI and binds it. If the user gave no name, it tries the names of the MPI
+// with the launcher that started this process, then all names.
 func open(given string, getenv func(string) string) (*library, error) {
 	names, from := candidates(given, getenv)
 	l := &library{}
@@ -40,7 +40,7 @@ func open(given string, getenv func(string) string) (*library, error) {
 	return l, nil
 }
 
-// candidates returns the file names to try, and a text that says why.
+// candidates returns the file names to try, and a text with the reason.
 func candidates(given string, getenv func(string) string) (names []string, why string) {
 	if given != "" {
 		return []string{given}, "named by Options.Library"
@@ -69,7 +69,7 @@ func candidates(given string, getenv func(string) string) (names []string, why s
 	return append(append(openMPI, mpich...), rest...), "of any kind, as no mpirun started this process"
 }
 
-// bind finds the functions of the library of that name, and its version.
+// bind finds the functions of the named library, and its version.
 func (l *library) bind(name string, lib dynlib.Library) error {
 	l.name = name
 	if missing := lib.Bind([]dynlib.Function{
@@ -82,7 +82,7 @@ func (l *library) bind(name string, lib dynlib.Library) error {
 	}...); missing != nil {
 		return fmt.Errorf("it is no MPI 3: no %s", strings.Join(missing, ", "))
 	}
-	text := make([]byte, 8192+1) // MPI_MAX_LIBRARY_VERSION_STRING, of which MPICH's is the largest
+	text := make([]byte, 8192+1) // MPI_MAX_LIBRARY_VERSION_STRING; MPICH's is the largest
 	var n int32
 	if rc := call(l.fn.version, uintptr(unsafe.Pointer(&text[0])), uintptr(unsafe.Pointer(&n))); rc != 0 {
 		return fmt.Errorf("MPI_Get_library_version returned %d", rc)
@@ -119,7 +119,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("mpi: %s: %s (code %d)", e.Function, e.Text, e.Code)
 }
 
-// error returns what a return code means, nil for success.
+// error describes a return code, nil for success.
 func (l *library) error(function string, rc int32) error {
 	if rc == 0 {
 		return nil

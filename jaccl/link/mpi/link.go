@@ -14,8 +14,8 @@ import (
 )
 
 // The kinds of messages, by tag. A receive takes messages of one kind only. Every link of
-// a world has tags of its own, so that a late message of one link is not taken for a
-// message of another.
+// a world has tags of its own, so a late message of one link is not taken for a message
+// of another.
 const (
 	tagHead = iota
 	tagData
@@ -26,14 +26,15 @@ const (
 // maxTag is the largest tag that every MPI has.
 const maxTag = 32767
 
-// headMore is the length of what goes before a head: how many bytes of data follow. If a
-// message is longer than its receive, some MPIs write past the buffer (Open MPI 4.1 within
-// one host), and others truncate the message silently. So nothing is received before the
-// lengths have been compared. For exchanges without heads, an earlier head gave the length.
+// headMore is the length of the prefix of a head: the number of bytes of data that
+// follow. If a message is longer than its receive, some MPIs write past the buffer (Open
+// MPI 4.1 within one host), and others truncate the message silently. So nothing is
+// received before the lengths have been compared. For exchanges without heads, an earlier
+// head gave the length.
 const headMore = 8
 
-// byeBytes is the length of a bye: how many messages its sender has sent, and how
-// many it has received, of the other kinds.
+// byeBytes is the length of a bye: the numbers of messages of the other kinds that its
+// sender has sent and received.
 const byeBytes = 16
 
 // transport is a link.Link of MPI messages. Each pair of ranks numbers the messages
@@ -55,7 +56,7 @@ type transport struct {
 	heading, moving int // heads, and messages of data, of the exchange in progress that have not ended
 }
 
-// peer is what the link knows of another rank.
+// peer is the state of another rank in the link.
 type peer struct {
 	to       int // rank in MPI's communicator
 	out, in  int // added to the tags of messages to the peer and from the peer
@@ -67,7 +68,7 @@ type peer struct {
 	received uint64 // receives that have ended
 	sent     uint64 // sends that have ended
 	left     bool   // the peer's bye has come
-	leftSent uint64 // how many messages the peer has sent, as its bye says
+	leftSent uint64 // number of messages sent by the peer, from its bye
 }
 
 // Connect returns a link among the ranks of the world. It blocks until all ranks have
@@ -200,9 +201,9 @@ func (l *transport) exchange(ctx context.Context, x *link.Exchange) error {
 	}
 }
 
-// begin posts what does not depend on the peers' heads: the heads and the data to send. If
-// there are no heads, it posts the receives of data first, so that the data finds its
-// buffers when it comes.
+// begin posts everything that does not depend on the peers' heads: the heads and the data
+// to send. If there are no heads, it posts the receives of data first, so that the data
+// finds its buffers on arrival.
 func (l *transport) begin(x *link.Exchange) error {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
@@ -351,8 +352,8 @@ func (l *transport) note(x *link.Exchange, d done) error {
 }
 
 // deserted returns an error if a peer has closed its link and the exchange still has to
-// send to it, or to receive what it never sent. What the peer sent before it closed is
-// still received.
+// send to it, or to receive data that it never sent. Data sent by the peer before closing
+// is still received.
 func (l *transport) deserted(x *link.Exchange) error {
 	for _, r := range x.Peers {
 		p := &l.peers[r]
@@ -370,8 +371,8 @@ func (l *transport) deserted(x *link.Exchange) error {
 	return nil
 }
 
-// giveUp is how long MPI gets to cancel the requests of a failed exchange, and to send a
-// farewell. The memory of requests that are not cancelled by then stays MPI's.
+// giveUp is the time that MPI gets to cancel the requests of a failed exchange, and to
+// send a farewell. The memory of requests that are not cancelled by then stays MPI's.
 const giveUp = 100 * time.Millisecond
 
 // abandon cancels the exchange's requests as far as MPI allows.
@@ -393,7 +394,7 @@ func (l *transport) settle(match func(request) bool) {
 			return
 		}
 		if progress, err := l.advance(nil); err != nil {
-			l.failed = err // what else has ended does not matter
+			l.failed = err // other endings do not matter
 		} else if !progress {
 			l.pauser.pause(true)
 		}

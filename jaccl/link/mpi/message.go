@@ -9,9 +9,9 @@ import (
 // length also has to fit into C's int.
 const messageBytes = 16 << 20
 
-// messages cuts the concatenation of bufs into messages, each of which is a list of
-// buffers or parts of buffers. Both sides of a pair cut at the same bytes, wherever their
-// buffers begin and end.
+// messages cuts the concatenation of bufs into messages, each a list of buffers or parts
+// of buffers. Both sides of a pair cut at the same bytes, regardless of the buffers'
+// boundaries.
 func messages(bufs [][]byte) [][][]byte {
 	var out [][][]byte
 	var m [][]byte

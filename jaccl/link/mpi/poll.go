@@ -16,8 +16,8 @@ type pauser struct {
 	usleep uintptr
 }
 
-// sleepMoving is how long a rank sleeps while data moves, since MPI moves it only when
-// it is called. While a peer has not come, sleeps become longer.
+// sleepMoving is the time that a rank sleeps while data moves, because MPI moves data
+// only when called. While a peer has not come, sleeps become longer.
 const sleepMoving = 20 * time.Microsecond
 
 // newPauser returns a pauser that uses the C library's functions, because there may be more

@@ -20,7 +20,7 @@ func handlers() *signals {
 	s := &signals{}
 	var err error
 	if s.sigaction, err = dynlib.C("sigaction"); err != nil {
-		return s // empty; no system on which MPI can be loaded comes here
+		return s // empty; not reached on systems that can load MPI
 	}
 	for sig := 1; sig < len(s.actions); sig++ {
 		b := words(actionBytes)
@@ -36,7 +36,7 @@ func handlers() *signals {
 func (s *signals) restore() {
 	for sig, b := range s.actions {
 		if b != nil {
-			call(s.sigaction, uintptr(sig), uintptr(unsafe.Pointer(&b[0])), 0) // refused for SIGKILL and SIGSTOP, which nobody changes
+			call(s.sigaction, uintptr(sig), uintptr(unsafe.Pointer(&b[0])), 0) // fails for SIGKILL and SIGSTOP, which cannot be changed
 		}
 	}
 }

@@ -10,11 +10,12 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// withoutCache returns the variables that turn off a cache of UCX, over which Open MPI and
-// MPICH use InfiniBand. The cache holds the memory that UCX has registered with a device. UCX
-// watches the C library to learn that memory is gone, but Go's runtime asks the system itself.
-// With the cache, a device would write to pages that the process no longer has, and read old
-// ones. The first variable works in UCX from 1.12 on, the second in older versions.
+// withoutCache returns the variables that turn off a cache of UCX, over which Open MPI
+// and MPICH use InfiniBand. The cache holds the memory that UCX has registered with a
+// device. UCX watches the C library to notice freed memory, but Go's runtime calls the
+// system itself. With the cache, a device would write to pages that the process no longer
+// has, and read old ones. The first variable works in UCX from 1.12 on, the second in
+// older versions.
 func withoutCache() []variable {
 	return []variable{
 		{"UCX_RCACHE_ENABLE", "n", []string{"n", "no", "off", "0", "false"}},
@@ -24,12 +25,13 @@ func withoutCache() []variable {
 
 type variable struct {
 	name, value string
-	also        []string // the values that a user may have set, because they leave the cache off too
+	also        []string // the values that a user may have set, because they also turn the cache off
 }
 
-// refuseCache sets the variables that turn UCX's cache off, for the C library, whose
-// environment is not that of package os. MPI's libraries read them when they are loaded. A
-// variable that the user has set is left alone; it is an error if its value is another one.
+// refuseCache sets the variables that turn UCX's cache off, in the C library's
+// environment, which is separate from package os. MPI's libraries read them when they are
+// loaded. A variable set by the user is left alone; it is an error if it has another
+// value.
 func refuseCache(getenv func(string) string) error {
 	setenv, err := dynlib.C("setenv")
 	if err != nil {

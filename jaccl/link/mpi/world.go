@@ -14,7 +14,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// DefaultDeadline is how long ranks wait for each other in Open, Gather, Dial and
+// DefaultDeadline is the time that ranks wait for each other in Open, Gather, Dial and
 // Close.
 const DefaultDeadline = 30 * time.Second
 
@@ -26,11 +26,11 @@ const maxGather = 2 << 20
 
 // Options say which MPI to use. The zero Options are usable.
 type Options struct {
-	// Library is the file of MPI's library. If it is "", Open takes the file that
-	// MLX_MPI_LIBNAME names, or else the library of the MPI whose launcher started
-	// this process, as OMPI_COMM_WORLD_SIZE and PMI_SIZE tell.
+	// Library is the file of MPI's library. If it is "", Open uses the file named by
+	// MLX_MPI_LIBNAME, or else the library of the MPI that started this process,
+	// recognised by OMPI_COMM_WORLD_SIZE and PMI_SIZE.
 	Library string
-	// Deadline is how long the ranks wait for each other; 0 means DefaultDeadline.
+	// Deadline is the time that the ranks wait for each other; 0 means DefaultDeadline.
 	Deadline time.Duration
 	// Host is the name of this machine for people; "" means the machine's own name.
 	Host string
@@ -50,7 +50,7 @@ type World struct {
 
 	mu     sync.Mutex   // held in every call of MPI
 	kept   []any        // memory that MPI has not given back, kept for ever
-	links  int          // how many links were made
+	links  int          // number of links made
 	parted []*transport // links that have been closed
 	closed bool
 }
@@ -58,12 +58,12 @@ type World struct {
 var _ link.Site = (*World)(nil)
 
 // Open starts MPI in this process and makes the ranks known to each other. It blocks
-// until all ranks have called it. A process that no launcher started is a job of its own,
-// with one rank.
+// until all ranks have called it. A process without a launcher is a job of its own, with
+// one rank.
 //
-// The error says what is missing, and how to get it. It is also an error if the library
-// does not belong to the launcher, because every rank would then be alone. Open leaves the
-// signal handlers as they were before.
+// The error names what is missing, and how to get it. It is also an error if the library
+// does not belong to the launcher, because every rank would then be alone. Open leaves
+// the signal handlers as they were before.
 func Open(opts Options) (*World, error) {
 	if opts.Deadline < 0 {
 		return nil, fmt.Errorf("mpi: open: deadline %v, want 0 for %v or more", opts.Deadline, DefaultDeadline)
@@ -126,7 +126,7 @@ func (w *World) start() error {
 	if provided < threadSerialized {
 		return fmt.Errorf("mpi: open: %s (%s) is for one thread only (level %d), want MPI_THREAD_SERIALIZED; use a build with threads", l.name, l.version, provided)
 	}
-	var dup uint64 // has room for both kinds of handle
+	var dup uint64 // fits both kinds of handle
 	if err := l.error("MPI_Comm_set_errhandler", call(l.fn.setErrhandler, uintptr(l.world), uintptr(l.errorsReturn))); err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (w *World) Rank() int { return w.rank }
 // Size is the number of ranks.
 func (w *World) Size() int { return w.size }
 
-// Library says which MPI is used: its file, and its name and version.
+// Library returns the file of the MPI in use, and its name and version.
 func (w *World) Library() (file, version string) { return w.lib.name, w.lib.version }
 
 // Host implements link.Site.

@@ -12,7 +12,7 @@ import (
 	"github.com/gomoe/gomoe/internal/strictjson"
 )
 
-// announcement is what a rank tells the others about its own segment.
+// announcement describes a rank's own segment to the others.
 type announcement struct {
 	Error string `json:"error,omitempty"` // why the rank has no segment
 	Pid   int    `json:"pid"`
@@ -23,7 +23,7 @@ type announcement struct {
 	Nonce []byte `json:"nonce"` // the first bytes of the segment
 }
 
-// verdict is what a rank tells the others about their segments.
+// verdict is a rank's judgement of the others' segments.
 type verdict struct {
 	Error string `json:"error,omitempty"` // why the rank cannot use them
 }

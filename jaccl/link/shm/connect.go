@@ -21,7 +21,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// most is how much address space the segments of all ranks may take in a process, in bytes:
+// most is the most address space in bytes for the segments of all ranks in a process:
 // half of the smallest address space among the supported systems.
 const most = 1 << 46
 
@@ -41,7 +41,7 @@ type transport struct {
 	places  []byte
 	headsOf [][]byte
 
-	giving sync.Mutex // held while memory is given out; guards what follows
+	giving sync.Mutex // held while giving out memory; guards the following fields
 	used   int64      // bytes of the arena that have been given out
 	free   []region   // the regions of leases that have ended
 	leases atomic.Pointer[[]lease]
@@ -54,17 +54,17 @@ type transport struct {
 type peer struct {
 	host    string
 	segment *segment
-	seq     uint64 // how many exchanges with the peer have begun
+	seq     uint64 // number of exchanges begun with the peer
 	out     sender
 	in      receiver
-	// readByPeer is how many bytes of this rank's arena the peer has read.
+	// readByPeer is the number of bytes of this rank's arena that the peer has read.
 	readByPeer *atomic.Uint64
 }
 
 var _ link.Shared = (*transport)(nil)
 
-// Connect returns the link of this rank, a link.Shared, in a job whose ranks are
-// all on one machine. Every rank calls it; it blocks until all have called it.
+// Connect returns the link of this rank, a link.Shared, in a job with all ranks on one
+// machine. Every rank calls it; it blocks until all have called it.
 func Connect(ctx context.Context, site link.Site, o Options) (link.Link, error) {
 	var away []string
 	for rank := range site.Size() {
@@ -98,7 +98,7 @@ func (l *transport) connect(ctx context.Context, site link.Site, o Options) erro
 	if len(all) != len(l.peers) {
 		return fmt.Errorf("%d announcements of %d ranks", len(all), len(l.peers))
 	}
-	// All ranks get the same announcements, so that all of them stop here if one is wrong.
+	// All ranks get the same announcements, so all of them stop here if one is wrong.
 	var wrong []string
 	told := make([]announcement, len(all))
 	for rank, b := range all {
@@ -139,12 +139,13 @@ func (l *transport) connect(ctx context.Context, site link.Site, o Options) erro
 	return nil
 }
 
-// about returns a text that names a rank and says what err says about it.
+// about returns a text that names a rank and its error err.
 func (l *transport) about(rank int, err error) string {
 	return fmt.Sprintf("rank %d on %s %v", rank, l.peers[rank].host, err)
 }
 
-// open makes this rank's segment and maps it. It returns what the other ranks need to map it.
+// open makes this rank's segment and maps it. It returns the data that the other ranks
+// need to map it.
 func (l *transport) open(o Options) (announcement, error) {
 	n := len(l.peers)
 	ring := o.Ring
@@ -187,7 +188,7 @@ func (l *transport) open(o Options) (announcement, error) {
 	return a, nil
 }
 
-// join maps the segment of a peer and checks that it is the one that the peer has announced.
+// join maps the segment of a peer and checks it against the peer's announcement.
 func (l *transport) join(rank int, a announcement) error {
 	shape, err := newLayout(rank, len(l.peers), a.Ring, a.Size, os.Getpagesize())
 	if err != nil {
@@ -233,9 +234,9 @@ func ringFor(n int) int {
 	return ring
 }
 
-// reserveFor returns the size of an arena in bytes, a whole number of pages. It is what was
-// asked for, or else the machine's memory, or less if a file or the address space cannot be
-// that large. control is the size of what precedes the arena in the segment.
+// reserveFor returns the size of an arena in bytes, a whole number of pages. It is the
+// requested size, or else the machine's memory, or less if a file or the address space
+// cannot be that large. control is the size of the segment before the arena.
 func reserveFor(asked int64, ranks int, control int64) (int64, error) {
 	limit, err := sizeLimit()
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// chunk is how many bytes go into a ring, or come out of it, before the other
+	// chunk is the number of bytes copied into or out of a ring before the other
 	// direction and the other peers get a turn, and before the other side sees the bytes.
 	chunk = 32 << 10
-	// piece is how many bytes are copied from a peer's arena before the other peers get a
-	// turn. For data of longFrom bytes or more, which is larger than caches, longPiece is
-	// used instead: Go's copy bypasses the cache from 1 MiB on. With longPiece 64 MiB each
-	// way take 5.4 rather than 7.8 ms, 32 MiB take 2 ms with both, and 1 MiB takes 67 rather
-	// than 20 µs.
+	// piece is the number of bytes copied from a peer's arena before the other peers get
+	// a turn. For data of longFrom bytes or more, which is larger than caches, longPiece
+	// is used instead: Go's copy bypasses the cache from 1 MiB on. With longPiece 64 MiB
+	// each way take 5.4 rather than 7.8 ms, 32 MiB take 2 ms with both, and 1 MiB takes
+	// 67 rather than 20 µs.
 	piece     = 512 << 10
 	longPiece = 2 << 20
 	longFrom  = 32 << 20
@@ -29,7 +29,7 @@ const (
 	viewFrom = 4 << 10
 )
 
-// errClosed is the error of an exchange that this rank's own Close ends.
+// errClosed is the error of an exchange ended by this rank's own Close.
 var errClosed = fmt.Errorf("shm: this rank has closed its link: %w", jaccl.ErrClosed)
 
 // errAgain is the error of exchanges after one that has failed.
@@ -103,8 +103,8 @@ func (l *transport) exchange(ctx context.Context, x *link.Exchange) error {
 	}
 }
 
-// sweep does what can be done now for every peer. moved reports whether anything was done,
-// and finished whether nothing is left to do.
+// sweep does the work that is possible now for every peer. moved reports whether there
+// was any, and finished whether none is left.
 func (l *transport) sweep(x *link.Exchange) (moved, finished bool, err error) {
 	finished = true
 	for i, rank := range x.Peers {
@@ -112,8 +112,8 @@ func (l *transport) sweep(x *link.Exchange) (moved, finished bool, err error) {
 		if p.out.finished() && p.in.stage == stageDone {
 			continue
 		}
-		// The state is read before the rest of the peer's memory: a peer that has closed by
-		// then has written all that it ever will.
+		// The state is read before the rest of the peer's memory: if the peer has closed,
+		// all of its writes are complete.
 		state := p.segment.state().Load()
 		m, err := l.serve(p, x, i)
 		if err == nil && state != stateOpen && !m && p.needed() {
@@ -128,7 +128,8 @@ func (l *transport) sweep(x *link.Exchange) (moved, finished bool, err error) {
 	return moved, finished, nil
 }
 
-// serve does what can be done now for one peer, and reports whether anything was done.
+// serve does the work that is possible now for one peer, and reports whether there was
+// any.
 func (l *transport) serve(p *peer, x *link.Exchange, i int) (bool, error) {
 	moved := false
 	if len(p.out.front) > 0 || len(p.out.parts) > 0 {

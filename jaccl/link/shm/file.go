@@ -39,8 +39,8 @@ func self() (life, error) {
 }
 
 // createFile makes a new file of the given size in dir and returns its descriptor and its
-// absolute path. Nobody can open the file without being told its name. First createFile
-// removes the files that dead processes of this user have left in dir.
+// absolute path. The name cannot be guessed. First createFile removes files left in dir
+// by dead processes of this user.
 func createFile(dir string, size int64) (fd int, path string, err error) {
 	me, err := self()
 	if err != nil {
@@ -69,8 +69,8 @@ func fileName(l life) string {
 	return fmt.Sprintf("%s%d-%d-%s", prefix, l.pid, l.start, hex.EncodeToString(secret[:]))
 }
 
-// openFile opens a peer's file. It returns an error if the file is not an ordinary file that
-// belongs to this user and that nobody else can open.
+// openFile opens a peer's file. It returns an error unless the file is an ordinary file,
+// owned by this user and inaccessible to others.
 func openFile(path string) (int, error) {
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -119,7 +119,7 @@ func escape(dir string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(dir)
 }
 
-// ownerOf returns the process that the name of a file states; false if it states none.
+// ownerOf returns the process encoded in the name of a file; false if there is none.
 func ownerOf(name string) (life, bool) {
 	rest, ok := strings.CutPrefix(name, prefix)
 	parts := strings.Split(rest, "-")
@@ -131,7 +131,7 @@ func ownerOf(name string) (life, bool) {
 	return life{pid, start}, err1 == nil && err2 == nil && pid > 0
 }
 
-// room returns how many bytes the file system of fd has left, and its size in bytes.
+// room returns the number of bytes left in the file system of fd, and its size in bytes.
 func room(fd int) (left, size int64, err error) {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(fd, &st); err != nil {

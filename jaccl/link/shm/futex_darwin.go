@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// nap is how long a rank sleeps between two looks at a word. The first public call of darwin
-// that waits until another process changes a word is os_sync_wait_on_address of macOS 14.4,
-// which needs the C library.
+// nap is the time that a rank sleeps between two looks at a word. The first public call
+// of darwin that waits until another process changes a word is os_sync_wait_on_address of
+// macOS 14.4, which needs the C library.
 const nap = 50 * time.Microsecond
 
 // futexWait sleeps until the word differs from seen, or d has passed.

@@ -10,15 +10,16 @@ import (
 
 // A segment is one rank's shared memory:
 //
-//	header     one page: nonce, state, bell, how much of the arena is given out
+//	header     one page: nonce, state, bell, the part of the arena given out
 //	channels   256 bytes for each rank: the indices of the ring to it
 //	rings      one for each other rank, by rank
-//	arena      what Alloc gives out, sparse
+//	arena      memory for Alloc, sparse
 //
-// A rank writes the header, the producer's indices of the channels, the rings and the arena
-// of its own segment. A peer writes the consumer's indices of the channel to that peer, and
-// rings the bell; in a collective on shared memory it also writes into the arena. Words that
-// different ranks write lie two cache lines apart, because processors fetch lines in pairs.
+// A rank writes the header, the producer's indices of the channels, the rings and the
+// arena of its own segment. A peer writes the consumer's indices of the channel to that
+// peer, and rings the bell; in a collective on shared memory it also writes into the
+// arena. Words written by different ranks are two cache lines apart, because processors
+// fetch lines in pairs.
 const (
 	headerBytes  = 4 << 10
 	channelBytes = 256
@@ -41,7 +42,7 @@ const (
 	minRing, maxRing = 4 << 10, 16 << 20
 )
 
-// layout says where the parts of a rank's segment are.
+// layout has the offsets of the parts of a rank's segment.
 type layout struct {
 	rank, ranks int
 	ring        int   // bytes of a ring
@@ -49,8 +50,8 @@ type layout struct {
 	arena       int64 // the offset of the arena
 }
 
-// newLayout returns the layout of a rank's segment. It returns an error if the sizes, which
-// the rank may have announced, are wrong.
+// newLayout returns the layout of a rank's segment. It returns an error if the sizes,
+// which the rank may have announced, are invalid.
 func newLayout(rank, ranks, ring int, size int64, page int) (layout, error) {
 	if ring < minRing || ring > maxRing || ring&(ring-1) != 0 {
 		return layout{}, fmt.Errorf("a ring of %d bytes, want a power of two from %d to %d", ring, minRing, maxRing)

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lease is a part of the arena that is lent. It is mapped a second time, separately, so
-// that the lease outlives the link's mapping of the whole segment.
+// lease is a lent part of the arena. It is mapped a second time, separately, so that the
+// lease outlives the link's mapping of the whole segment.
 type lease struct {
 	at  int64 // offset in the arena
 	mem []byte

@@ -9,8 +9,8 @@ import (
 // zombie is SZOMB of sys/proc.h.
 const zombie = 5
 
-// startOf returns when a process started, in microseconds since 1970, and whether
-// it runs. A process that has ended does not run, even if nobody has waited for it yet.
+// startOf returns the start time of a process, in microseconds since 1970, and whether it
+// runs. A process that has ended does not run, even if it has not been waited for yet.
 func startOf(pid int) (start uint64, running bool, err error) {
 	info, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
 	if errors.Is(err, unix.EIO) || errors.Is(err, unix.ESRCH) { // for no such process the kernel's answer is empty, which is EIO

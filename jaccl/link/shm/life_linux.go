@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startOf returns when a process started, in clock ticks since the machine started, and
-// whether it runs. A process that has ended does not run, even if nobody has waited for it
-// yet. Source: proc_pid_stat(5), fields 3 and 22.
+// startOf returns the start time of a process, in clock ticks since boot, and whether it
+// runs. A process that has ended does not run, even if it has not been waited for yet.
+// Source: proc_pid_stat(5), fields 3 and 22.
 func startOf(pid int) (start uint64, running bool, err error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {

@@ -2,7 +2,7 @@ package shm
 
 import "golang.org/x/sys/unix"
 
-// machineMemory returns how many bytes of memory the machine has.
+// machineMemory returns the machine's memory in bytes.
 func machineMemory() (int64, error) {
 	n, err := unix.SysctlUint64("hw.memsize")
 	return int64(n), err

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machineMemory returns how many bytes of memory the machine has, with its swap space.
+// machineMemory returns the machine's memory in bytes, including swap.
 func machineMemory() (int64, error) {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
@@ -29,8 +29,9 @@ func sizeLimit() (int64, error) {
 	return int64(min(r.Cur, 1<<62)), nil
 }
 
-// available returns how many bytes of memory can still be taken, and what sets that limit: the
-// machine or a control group. The kernel would grant more, and kill processes later.
+// available returns the number of bytes of memory that can still be taken, and the source
+// of that limit: the machine or a control group. The kernel would grant more, and kill
+// processes later.
 func available() (int64, string) {
 	left, whose := int64(1<<62), ""
 	if b, err := os.ReadFile("/proc/meminfo"); err == nil {
@@ -60,9 +61,9 @@ func available() (int64, string) {
 	return left, whose
 }
 
-// groupLeft returns how many bytes a control group may still take; false if it has no
-// limit. Pages of the file cache count as free, since the kernel can drop them, except
-// those of shared memory.
+// groupLeft returns the number of bytes that a control group may still take; false if it
+// has no limit. Pages of the file cache count as free, because the kernel can drop them,
+// except pages of shared memory.
 func groupLeft(dir string) (int64, bool) {
 	read := func(name string) string {
 		b, err := os.ReadFile(path.Join(dir, name))

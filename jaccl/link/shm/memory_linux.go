@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// seals fix a segment's size for ever, so that memory that a peer has mapped cannot be
+// seals fix a segment's size for ever, so that memory mapped by a peer cannot be
 // truncated.
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// step is how much memory one system call asks for: if a signal interrupts the call, the
-// kernel undoes the whole call.
+// step is the amount of memory requested by one system call: if a signal interrupts the
+// call, the kernel undoes the whole call.
 const step = 64 << 20
 
 // create makes a segment of the given size, which takes no memory yet. If dir is empty, the

@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// stage is what a receiver waits for.
+// stage is the next part expected by a receiver.
 type stage uint8
 
 const (
@@ -57,16 +57,16 @@ func (r *receiver) expect(parts [][]byte) {
 	}
 }
 
-// skip advances to the next buffer that has room.
+// skip advances to the next buffer that is not full.
 func (r *receiver) skip() {
 	for len(r.parts) > 0 && r.done == len(r.parts[0]) {
 		r.parts, r.done = r.parts[1:], 0
 	}
 }
 
-// step takes what has come, up to chunk bytes of data from the ring or one piece from the
-// peer's arena. It reports whether anything has come, and tells x of the head and of the bytes
-// of data.
+// step receives available data, up to chunk bytes from the ring or one piece from the
+// peer's arena. It reports whether anything has arrived, and records the head and the
+// bytes of data in x.
 func (r *receiver) step(l *transport, from *segment, x *link.Exchange, i, chunk int) (bool, error) {
 	moved := false
 	if r.stage == stageHead || r.stage == stageData {
@@ -129,7 +129,7 @@ func (r *receiver) fill(l *transport) (bool, error) {
 	return true, checkSum(r.record, r.buf, l.table)
 }
 
-// open prepares to receive the data that the record announces.
+// open prepares to receive the data announced by the record.
 func (r *receiver) open() error {
 	want := sum(r.parts) - uint64(r.done)
 	if r.record.bytes != want {

@@ -10,8 +10,8 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// What goes through a ring is a head, if the exchange has one, and then data, if
-// there is any. Each begins with a record of 32 bytes, little endian:
+// A ring carries a head, if the exchange has one, and then data, if there is any. Each
+// begins with a record of 32 bytes, little endian:
 //
 //	0   kind    uint32
 //	4   sum     uint32   CRC-32C of the record, with zero here, and its body
@@ -45,7 +45,7 @@ type record struct {
 // place is a piece of data in the sender's arena: its offset and its length.
 type place struct{ at, n uint64 }
 
-// body returns how many bytes with a checksum follow the record.
+// body returns the number of bytes with a checksum that follow the record.
 func (r record) body() int {
 	switch r.kind {
 	case kindHead:
@@ -66,7 +66,7 @@ func kindName(k uint32) string {
 	return fmt.Sprintf("a record of kind %#x", k)
 }
 
-// newTable returns the table of the checksum for which processors have instructions.
+// newTable returns the table of the checksum that processors compute with an instruction.
 func newTable() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
 // appendRecord appends r, with its sum, and its body to b.

@@ -8,17 +8,17 @@ import (
 )
 
 // A ring carries bytes from one rank to another. Indices count bytes since the link began
-// and never wrap around, so that a full ring differs from an empty one. Each side keeps its
-// own index in private memory and stores a copy for the other side. A side checks the other
-// side's index whenever it reads it, because the other side may be broken: a wrong index may
-// break the link but must not cause an access out of bounds.
+// and never wrap around, so a full ring differs from an empty one. Each side keeps its
+// own index in private memory and stores a copy for the other side. A side checks the
+// other side's index whenever it reads it, because the other side may be broken: a wrong
+// index may break the link but must not cause an access out of bounds.
 
 // producer is the writing end of a ring.
 type producer struct {
 	written, taken *atomic.Uint64 // in shared memory: this side's index and the consumer's
 	buf            []byte         // the ring's bytes, a power of two
 	at             uint64         // bytes put
-	shown          uint64         // bytes that the consumer knows of
+	shown          uint64         // bytes visible to the consumer
 	limit          uint64         // at may grow to this before taken has to be read again
 }
 
@@ -34,7 +34,7 @@ func newProducer(from *segment, to int) producer {
 	}
 }
 
-// put copies as much of b into the ring as there is room for, and returns how many bytes.
+// put copies as much of b into the ring as fits, and returns the number of bytes.
 func (p *producer) put(b []byte) (int, error) {
 	size := uint64(len(p.buf))
 	if uint64(len(b)) > p.limit-p.at {
@@ -67,7 +67,7 @@ type consumer struct {
 	written, taken, read *atomic.Uint64 // in shared memory: the producer's index and this side's two
 	buf                  []byte         // the ring's bytes, a power of two
 	at                   uint64         // bytes taken
-	shown                uint64         // bytes that the producer knows are taken
+	shown                uint64         // bytes whose space the producer may reuse
 	end                  uint64         // bytes that are known to have been put
 }
 
@@ -83,7 +83,7 @@ func newConsumer(from *segment, to int) consumer {
 	}
 }
 
-// take fills b with bytes that have come, as far as there are any, and returns how many.
+// take fills b with available bytes, and returns their number.
 func (c *consumer) take(b []byte) (int, error) {
 	size := uint64(len(c.buf))
 	if uint64(len(b)) > c.end-c.at {
@@ -100,7 +100,7 @@ func (c *consumer) take(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// release gives the room of taken bytes back to the producer, and reports whether that is
+// release returns the space of taken bytes to the producer, and reports whether that is
 // more than before.
 func (c *consumer) release() bool {
 	if c.shown == c.at {

@@ -12,17 +12,17 @@ import (
 // sender is the sending half of exchanges with a peer.
 type sender struct {
 	ring producer
-	read uint64 // how many bytes of this rank's arena the peer was told to read since the link began
+	read uint64 // bytes of this rank's arena that the peer was told to read since the link began
 
 	// Of the exchange in progress.
 	front []byte   // records with their bodies, still to be put
 	space []byte   // the array of front, kept for the next exchange
 	parts [][]byte // data still to be put; nil if the peer reads it in the arena
 	done  int      // bytes of parts[0] that have been put
-	seen  uint64   // how much of read the peer has read
+	seen  uint64   // the part of read that the peer has read
 }
 
-// begin queues what exchange seq with the peer sends: the head and the data.
+// begin queues the head and the data of exchange seq for the peer.
 func (s *sender) begin(l *transport, seq uint64, head []byte, parts [][]byte) {
 	s.space = s.space[:0]
 	if head != nil {
@@ -49,9 +49,9 @@ func (s *sender) finished() bool {
 	return len(s.front) == 0 && len(s.parts) == 0 && s.seen == s.read
 }
 
-// step puts what is left of the records, and then up to chunk bytes of data, into the ring and
-// shows them to the peer. It reports whether it has put anything, and tells x of the bytes of
-// data.
+// step puts the rest of the records, and then up to chunk bytes of data, into the ring
+// and publishes them to the peer. It reports whether it has put anything, and records the
+// bytes of data in x.
 func (s *sender) step(x *link.Exchange, i int, chunk int) (bool, error) {
 	for len(s.front) > 0 {
 		n, err := s.ring.put(s.front)
@@ -85,7 +85,7 @@ func (s *sender) step(x *link.Exchange, i int, chunk int) (bool, error) {
 	return moved, nil
 }
 
-// account tells x how much of the data in this rank's arena the peer says it has read.
+// account records in x the amount of data in this rank's arena that the peer has read.
 func (s *sender) account(x *link.Exchange, i int, read uint64) (bool, error) {
 	if read == s.seen {
 		return false, nil

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Alloc implements link.Shared. It takes the memory from the system at once: an error
-// says how much there is, and later writes to the bytes never fail. The memory is not
-// given back before Close.
+// Alloc implements link.Shared. It takes the memory from the system at once: the error
+// has the amount available, and later writes to the bytes never fail. The memory is not
+// released before Close.
 func (l *transport) Alloc(n int) ([]byte, error) {
 	l.giving.Lock()
 	defer l.giving.Unlock()
@@ -40,8 +40,8 @@ func (l *transport) Alloc(n int) ([]byte, error) {
 	return l.own.mem[at : at+int64(n) : at+int64(n)], nil
 }
 
-// take commits n bytes of this rank's segment at offset at. If the system has less than that,
-// the error says how much it has.
+// take commits n bytes of this rank's segment at offset at. If the system has less than
+// that, the error says how much it has.
 func (l *transport) take(at, n int64) error {
 	if n == 0 {
 		return nil
@@ -106,8 +106,8 @@ func (l *transport) View(peer int, offset int64, n int) ([]byte, error) {
 	return b, nil
 }
 
-// view returns n bytes of a segment's arena at offset. It checks what the segment's owner says
-// about the arena against what is mapped here.
+// view returns n bytes of a segment's arena at offset. It checks the owner's statements
+// about the arena against the memory mapped here.
 func (s *segment) view(offset int64, n int) ([]byte, error) {
 	all := uint64(s.size - s.arena)
 	given := s.given().Load()

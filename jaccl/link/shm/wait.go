@@ -9,9 +9,10 @@ import (
 	"github.com/gomoe/gomoe/internal/wait"
 )
 
-// pace returns how a rank that finds nothing to do looks again. The rank does not call Go's
-// scheduler every time, because that wakes another thread: with 4 ranks on 2 processors
-// an all_sum of 4 KiB took 25 µs with a call every time, and 11 µs with this policy.
+// pace returns the polling policy of a rank without work. The rank does not call Go's
+// scheduler after every poll, because that wakes another thread: with 4 ranks on 2
+// processors an all_sum of 4 KiB took 25 µs with a call every time, and 11 µs with this
+// policy.
 func pace(crowded bool) wait.Policy {
 	return wait.Policy{
 		Spin: 20 * time.Microsecond, Least: 500 * time.Nanosecond, Crowded: crowded, SpinTurns: 256,
@@ -27,14 +28,14 @@ func paceInside() wait.Policy {
 	return p
 }
 
-// sleepFor is the longest sleep. After it the rank looks again.
+// sleepFor is the longest sleep. After it the rank polls again.
 const sleepFor = 50 * time.Millisecond
 
 // waiter is the state of one exchange's waiting.
 type waiter struct {
 	ctx    context.Context
 	asleep bool          // the peers have been told that they have to ring
-	seen   uint32        // the bell's value when the rank said that it sleeps
+	seen   uint32        // the bell's value when the rank announced its sleep
 	unhook func() bool   // keeps the end of ctx from ringing the bell; nil if it would not
 	rang   chan struct{} // closed when the end of ctx has rung the bell
 }
@@ -50,7 +51,7 @@ func (w *waiter) stop() {
 	}
 }
 
-// next returns when it is time to look again: at once if something has moved.
+// next returns when it is time to poll again: at once if something has moved.
 func (w *waiter) next(l *transport, moved bool) {
 	if moved {
 		l.pace.Moved()

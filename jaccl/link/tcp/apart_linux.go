@@ -8,14 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// settled is the shortest time between two looks at which cores the ranks are on. A look
-// takes less than a microsecond, a move about ten.
+// settled is the shortest time between two looks at the ranks' cores. A look takes less
+// than a microsecond, a move about ten.
 const settled = 2 * time.Millisecond
 
-// apart moves the thread to another core if a near peer, for which this rank waits, has sent
-// from the thread's core. Ranks that wait for each other in turns on one core take twice as
-// long, and the kernel's scheduler does not separate them, because one of them is always able
-// to run. The higher rank moves. Afterwards the thread may run on all of its cores as before.
+// apart moves the thread to another core if a near peer, for which this rank waits, has
+// sent from the thread's core. Ranks that wait for each other alternately on one core
+// take twice as long, and the kernel's scheduler does not separate them, because one of
+// them is always runnable. The higher rank moves. Afterwards the thread may run on all of
+// its cores as before.
 func (p *poller) apart(active []*peer, now time.Time) {
 	if now.Sub(p.looked) < settled {
 		return

@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These are raw system calls, of which Go's scheduler is not told: the sockets never block,
-// and a call does no more than copy up to the constant most of bytes. If the scheduler were
-// told, it would take the processor from a call that lasts longer than 20 µs, would have to
-// find another one when the call returns, and would wake its monitor every 20 µs.
+// These are raw system calls, unknown to Go's scheduler: the sockets never block, and a
+// call only copies at most most bytes. The scheduler would take the processor from a call
+// that lasts longer than 20 µs, would have to find another one when the call returns, and
+// would wake its monitor every 20 µs.
 
 func read(fd int, b []byte) (int, error) {
 	return result(unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b))))
@@ -31,8 +31,8 @@ func writev(fd int, bufs [][]byte) (int, error) {
 	return result(unix.RawSyscall(unix.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(&to)), uintptr(n)))
 }
 
-// vectors writes bufs, at most pieces of them and none of them empty, into to as the kernel
-// takes them, and returns how many there are.
+// vectors writes bufs, at most pieces of them and none of them empty, into to in the
+// kernel's form, and returns their number.
 func vectors(to *[pieces]unix.Iovec, bufs [][]byte) int {
 	for i, b := range bufs {
 		to[i].Base = unsafe.SliceData(b)

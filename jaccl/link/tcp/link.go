@@ -36,7 +36,7 @@ func Connect(ctx context.Context, site link.Site) (link.Link, error) {
 	return connect(site, conns, sockets)
 }
 
-// connect returns a link over conns, by rank, which it owns. On an error it closes them.
+// connect returns a link over conns, by rank, which it owns. On error it closes them.
 func connect(site link.Site, conns []net.Conn, move func([]net.Conn) (mover, error)) (link.Link, error) {
 	l := &transport{rank: site.Rank(), size: site.Size(), peers: make([]*peer, site.Size())}
 	for r := range l.peers {
@@ -57,7 +57,7 @@ func connect(site link.Site, conns []net.Conn, move func([]net.Conn) (mover, err
 	return l, nil
 }
 
-// near marks the peers from whose core this rank moves away; see apart.
+// near marks the peers whose cores this rank avoids; see apart.
 func (l *transport) near(site link.Site) {
 	ranks := 1
 	for r, p := range l.peers {
@@ -175,7 +175,7 @@ func (l *transport) check(x *link.Exchange) error {
 	return nil
 }
 
-// Close implements link.Link. Peers can still read what was sent before.
+// Close implements link.Link. Peers can still read data sent before.
 func (l *transport) Close() error {
 	l.once.Do(func() {
 		l.closed.Store(true)

@@ -12,16 +12,18 @@ import (
 const (
 	typeExchange = 1 // the only type of frame
 
-	// ahead is how many bytes are read when a header is expected. Data among these bytes has
-	// to be copied, so that their number is what can be copied in the time of a system call.
+	// ahead is the number of bytes read when a header is expected. Data among these bytes
+	// has to be copied, so their number is chosen to be copied in the time of a system
+	// call.
 	ahead = 8 << 10
-	// most is how many bytes one system call moves at most. Sockets hold less, so that no call
-	// takes longer than copying what they hold. Smaller pieces were slower: an exchange of
-	// 1 MiB each way with one peer on the same machine took half as long again with 256 KiB.
+	// most is the largest number of bytes moved by one system call. Sockets hold less, so
+	// no call takes longer than copying a socket's contents. Smaller pieces were slower:
+	// an exchange of 1 MiB each way with one peer on the same machine took half as long
+	// again with 256 KiB.
 	most = 4 << 20
 )
 
-// stage is what a rank waits for from a peer.
+// stage is the next part that a rank expects from a peer.
 type stage uint8
 
 const (
@@ -31,8 +33,8 @@ const (
 	flowing              // data
 )
 
-// peer is the state of a connection: what is still to be sent and what has been received.
-// A mover moves the bytes and tells the peer.
+// peer is the state of a connection: the data left to send and the data received. A mover
+// moves the bytes and updates the peer.
 type peer struct {
 	rank int
 	name string // rank and host, for errors
@@ -40,19 +42,19 @@ type peer struct {
 	x    *link.Exchange
 	i    int // the peer's index in x.Peers
 
-	sent     uint32   // how many frames have been sent, which is the next frame's number
+	sent     uint32   // number of frames sent, which is the next frame's number
 	first    []byte   // header and head, reused
-	out      [][]byte // what is still to be sent
+	out      [][]byte // data left to send
 	overhead int      // bytes of header and head at the front of out
 	outgoing int64    // bytes of data that this exchange sends
 
-	received uint32 // how many frames have come
+	received uint32 // number of frames received
 	stage    stage
 	buf      []byte // buf[r:w] has been read ahead
 	r, w     int
 	header   frame.Header
 	in       [][]byte // the buffers that are still to be filled with data
-	incoming int64    // bytes of data that this exchange receives
+	incoming int64    // bytes of data to receive in this exchange
 }
 
 // begin prepares the peer for an exchange.
@@ -151,7 +153,7 @@ func (p *peer) room() []byte {
 	return p.buf[p.w:]
 }
 
-// filled takes in n bytes that were read into room.
+// filled processes n bytes that were read into room.
 func (p *peer) filled(n int) error {
 	p.w += n
 	return p.parse()
@@ -237,7 +239,7 @@ func (p *peer) take(n int) {
 	}
 }
 
-// error returns a *link.PeerError for this peer, which says how far the exchange was.
+// error returns a *link.PeerError for this peer, with the progress of the exchange.
 func (p *peer) error(doing string, err error) error {
 	if errors.Is(err, io.EOF) {
 		err = errors.New("the connection has ended")

@@ -25,12 +25,13 @@ const (
 	pieces = 64
 )
 
-// pace returns how an exchange tries again before it sleeps: waking up takes as long as
-// tens of tries. Other goroutines of this process, which may be ranks, get a turn only after
-// several tries, because after a turn this goroutine may run on another thread: with a turn
-// after every try, 4 KiB each way with a peer took 23 µs rather than 17. If giving the core
-// away has taken long, exchanges sleep at once for a while: a rank that sleeps is woken as
-// soon as a peer answers, but a rank that gave its core away waits for its turn.
+// pace returns the polling policy of an exchange before it sleeps: waking up takes as
+// long as tens of polls. Other goroutines of this process, which may be ranks, get a turn
+// only after several polls, because after a turn this goroutine may run on another
+// thread: with a turn after every poll, 4 KiB each way with a peer took 23 µs rather than
+// 17. If yielding the core has taken long, exchanges sleep at once for a while: a
+// sleeping rank is woken as soon as a peer answers, but a rank that yielded its core
+// waits for its turn.
 func pace() wait.Policy {
 	return wait.Policy{Yield: 50 * time.Microsecond, Offer: wait.Yield, YieldTurns: 16, Late: 200 * time.Microsecond, Calm: 64}
 }
@@ -53,7 +54,7 @@ type poller struct {
 	closed bool
 }
 
-// readiness says which calls are worth trying on a socket.
+// readiness tells which calls are worth trying on a socket.
 type readiness struct{ read, write bool }
 
 // sockets returns a mover of conns, by rank. If there is no error, the mover owns them.
@@ -200,8 +201,8 @@ func (p *poller) exchange(ctx context.Context, active []*peer, heads func() erro
 	}
 }
 
-// write sends a piece of what is to be sent to a peer. n is the number of bytes, -1 if the
-// socket accepts none now. more says that the socket may accept more right away.
+// write sends a piece of a peer's remaining data. n is the number of bytes, -1 if the
+// socket accepts none now. more reports whether the socket may accept more right away.
 func (p *poller) write(peer *peer) (n int, more bool, err error) {
 	n, asked, err := writeSome(p.fds[peer.rank], peer.out)
 	if n > 0 {
@@ -210,8 +211,8 @@ func (p *poller) write(peer *peer) (n int, more bool, err error) {
 	return n, n == asked, err
 }
 
-// read reads a piece of what a peer sends. n is the number of bytes, 0 if there are none now.
-// more says that there may be more to read.
+// read reads a piece of a peer's data. n is the number of bytes, 0 if there are none now.
+// more reports whether there may be more to read.
 func (p *poller) read(peer *peer) (n int, more bool, err error) {
 	fd := p.fds[peer.rank]
 	var asked int
@@ -237,7 +238,8 @@ func (p *poller) read(peer *peer) (n int, more bool, err error) {
 	return n, n == asked, err
 }
 
-// again repeats a call that a signal interrupts, and returns -1 for a call that would block.
+// again repeats a call interrupted by a signal, and returns -1 for a call that would
+// block.
 func again(call func() (int, error)) (int, error) {
 	for {
 		n, err := call()

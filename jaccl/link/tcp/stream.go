@@ -57,7 +57,7 @@ func (s *streams) exchange(ctx context.Context, active []*peer, heads func() err
 		receiving.Wait()
 	}
 	failed := func() error {
-		once.Do(func() {}) // from now on nobody sets first
+		once.Do(func() {}) // the first error is kept from now on
 		return first
 	}
 	if heads != nil {
@@ -106,7 +106,7 @@ func (s *streams) send(p *peer, told func()) error {
 	return nil
 }
 
-// receive reads a piece of what a peer sends.
+// receive reads a piece of a peer's data.
 func (s *streams) receive(p *peer) error {
 	if p.stage == heading {
 		n, err := s.conns[p.rank].Read(p.room())

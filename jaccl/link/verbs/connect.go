@@ -11,11 +11,11 @@ import (
 	"github.com/gomoe/gomoe/jaccl/rdma"
 )
 
-// Connect connects the ranks of a job through the devices that face each other. Every
-// rank calls it with an equal matrix of devices, for a mesh of at most 8 ranks; rdma.Wires
-// says which wires between two ranks are used. It blocks until all ranks are connected
-// or one of them has failed. Then every rank returns an error that names the failed rank
-// and what it lacks, and nothing is left open.
+// Connect connects the ranks of a job through devices that face each other. Every rank
+// calls it with an equal matrix of devices, for a mesh of at most 8 ranks; rdma.Wires
+// determines the wires used between two ranks. It blocks until all ranks are connected or
+// one of them has failed. Then every rank returns an error naming the failed rank and the
+// missing resource, and nothing is left open.
 func Connect(ctx context.Context, site link.Site, devices hostfile.Devices, settings rdma.Settings) (link.Link, error) {
 	l := &Link{rank: site.Rank(), size: site.Size(), span: maxSpan, adapters: rdma.Adapters{}}
 	err := l.connect(ctx, site, devices, settings)
@@ -38,9 +38,8 @@ func (l *Link) connect(ctx context.Context, site link.Site, devices hostfile.Dev
 	return err
 }
 
-// agree is an all-gather in which every rank says what it offers, or that it has failed. It
-// returns the offers of all ranks. If a rank has failed, all ranks return an error that names
-// it.
+// agree is an all-gather of the ranks' offers or failures. It returns the offers of all
+// ranks. If a rank has failed, all ranks return an error that names it.
 func agree(ctx context.Context, site link.Site, key string, failed error, offer func() []byte) ([][]byte, error) {
 	mine := []byte{1}
 	switch {
@@ -54,7 +53,7 @@ func agree(ctx context.Context, site link.Site, key string, failed error, offer 
 	all, err := site.Gather(ctx, key, mine)
 	switch {
 	case failed != nil:
-		return nil, failed // the error itself, which says more than the text that other ranks get
+		return nil, failed // the error itself, which is more precise than the text for other ranks
 	case err != nil:
 		return nil, err
 	case len(all) != site.Size():
@@ -115,7 +114,7 @@ func (l *Link) open(devices hostfile.Devices, settings rdma.Settings) error {
 
 const (
 	offerSize = 1 + rdma.DestinationSize
-	wholeBit  = 1 << 7 // bit of an offer's kind that says that rdma.Settings.Whole is set
+	wholeBit  = 1 << 7 // bit of an offer's kind: rdma.Settings.Whole is set
 )
 
 // offers returns, for every wire and rank, the kind and address of the queue pair that faces

@@ -14,12 +14,12 @@ var _ link.Lender = (*Link)(nil)
 // lot is memory that is registered with all devices.
 type lot struct {
 	r       *rdma.Region
-	regions int // how many memory regions of each device it takes
+	regions int // number of memory regions of each device in use
 }
 
 const (
-	// spareLots is how many ended leases stay registered. The system cannot use registered
-	// memory for anything else.
+	// spareLots is the number of ended leases that stay registered. The system cannot use
+	// registered memory for anything else.
 	spareLots = 8
 	// maxSpan is the distance, in bytes, between the beginnings of a lot's regions. Each
 	// region is longer by one message, so that every message lies within one region.
@@ -27,10 +27,10 @@ const (
 	maxSpan uintptr = 3 << 30
 )
 
-// Lease implements link.Lender. The memory begins at a page and is registered with every
+// Lease implements link.Lender. The memory is aligned to a page and registered with every
 // device: data in it, at any byte, is sent and received without a copy. A lease takes one
 // memory region of every device for each 3 GiB or part of them; if a device has no more
-// regions, the error says how many it has. Ended leases are used again for leases of the
+// regions, the error has its number of regions. Ended leases are reused for leases of the
 // same size.
 func (l *Link) Lease(n int) ([]byte, func() error, error) {
 	a, err := l.obtain(n)
@@ -45,7 +45,7 @@ func (l *Link) Lease(n int) ([]byte, func() error, error) {
 	return a.r.B[:n:n], release, nil
 }
 
-// Alloc returns n bytes as Lease does. They are released with the link.
+// Alloc returns n bytes like Lease. They are released with the link.
 func (l *Link) Alloc(n int) ([]byte, error) {
 	a, err := l.obtain(n)
 	if err != nil {
@@ -128,9 +128,9 @@ func (l *Link) release(a *lot) {
 	}
 }
 
-// Staged returns how many bytes of data, sent and received, have been copied through the
-// link's buffers because they did not lie in memory of Lease or Alloc. Heads do not count.
-// It waits for an exchange in progress.
+// Staged returns the number of bytes of data, sent and received, that were copied through
+// the link's buffers because they were not in memory of Lease or Alloc. Heads do not
+// count. It waits for an exchange in progress.
 func (l *Link) Staged() (sent, received int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

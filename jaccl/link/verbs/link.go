@@ -15,13 +15,13 @@ import (
 	"github.com/gomoe/gomoe/jaccl/rdma"
 )
 
-// Link is a link.Link over RDMA verbs, with a queue pair for every peer and wire. Heads go
-// over the first wire; data of rdma.MultiWire bytes and more for a peer is divided among all
-// wires, and each wire then treats its share as all of the data. A head begins in a
-// frame of its own, after its length as 4 bytes, little-endian; what does not fit follows
-// in messages of the class that the rest's length selects. The data for a peer then follows
-// in messages of its class: all data together, or buffer by buffer if both sides cut alike.
-// The last message ends where the data ends: no padding is sent, so that a message may lie
+// Link is a link.Link over RDMA verbs, with a queue pair for every peer and wire. Heads
+// go over the first wire; data of rdma.MultiWire bytes and more for a peer is divided
+// among all wires, and each wire then treats its share as all of the data. A head begins
+// in a frame of its own, after its length as 4 bytes, little-endian; the rest follows in
+// messages of the class selected by its length. The data for a peer then follows in
+// messages of its class: all data together, or buffer by buffer if both sides cut alike.
+// The last message ends where the data ends: no padding is sent, so a message may lie
 // anywhere in registered memory.
 type Link struct {
 	rank, size int
@@ -38,12 +38,12 @@ type Link struct {
 	x       exchange
 	pace    wait.Waiter
 
-	giving  sync.Mutex // guards what follows; a caller that needs mu, too, takes mu first
+	giving  sync.Mutex // guards the following fields; a caller that also needs mu takes mu first
 	closed  bool
 	span    uintptr // see maxSpan
 	arenas  []*lot  // lots of Alloc, which are released with the link
 	free    []*lot  // lots of ended leases, the one that ended first in front
-	regions int     // memory regions that all lots take of every device
+	regions int     // memory regions of every device used by all lots
 }
 
 var _ link.Link = (*Link)(nil)
@@ -57,7 +57,7 @@ func (l *Link) Size() int { return l.size }
 // Transport implements link.Link.
 func (l *Link) Transport() string { return "verbs" }
 
-// Service returns the kind of queue pair that the job has, RC or UC.
+// Service returns the kind of the job's queue pairs, RC or UC.
 func (l *Link) Service() rdma.Service {
 	for _, e := range l.eps {
 		if e != nil {
@@ -157,7 +157,7 @@ type headState struct {
 
 const lengthSize = 4
 
-// headFrames are the most frames that a head takes.
+// headFrames is the largest number of frames in a head.
 const headFrames = link.MaxHead / rdma.Frame
 
 // begin makes the flows that can be made before any head has come.
@@ -262,7 +262,7 @@ func (s *exchange) Step() (bool, error) {
 }
 
 // told reports whether this rank's head has been sent. An exchange waits for that even if
-// Heads refuses the peers' heads, so that the peers come to the same verdict. The wait
+// Heads refuses the peers' heads, so that the peers reach the same verdict. The wait
 // ends, because the peers take part in the exchange.
 func (s *exchange) told() bool {
 	for _, e := range s.eps[:len(s.x.Peers)] {
@@ -273,8 +273,7 @@ func (s *exchange) told() bool {
 	return true
 }
 
-// look reads the lengths of heads whose first frame has come, and counts those that
-// are complete.
+// look reads the lengths of heads with an arrived first frame, and counts complete heads.
 func (s *exchange) look() error {
 	for i, e := range s.eps[:len(s.x.Peers)] {
 		h := &s.peers[i]

@@ -4,8 +4,8 @@ import (
 	"github.com/gomoe/gomoe/jaccl/rdma"
 )
 
-// part is what one wire has of the data of one peer in one direction: pieces of the caller's
-// buffers. Its memory is used again in the next exchange.
+// part is one wire's share of the data of one peer in one direction: pieces of the
+// caller's buffers. Its memory is reused in the next exchange.
 type part [][]byte
 
 // over adds to lane l the part of the data in buffers that goes over the wire of endpoint i.

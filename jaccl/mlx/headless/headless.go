@@ -1,7 +1,7 @@
-// Package headless has what MLX's protocols have in common. Their ranks send each other
-// only elements, and no heads that say to which operation the elements belong. So a rank
-// can check only its own arguments, and operations that MLX lacks are refused before
-// anything is sent. The transports are packages ring and mesh.
+// Package headless has the common part of MLX's protocols. Their ranks send each other
+// only elements, without heads that identify the operation. So a rank can check only its
+// own arguments, and operations missing in MLX are refused before anything is sent. The
+// transports are packages ring and mesh.
 package headless
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// FailureError says why a job, or one of its ranks, cannot be used any more. Blame lists the
-// ranks at fault.
+// FailureError is the reason why a job, or one of its ranks, cannot be used any more.
+// Blame lists the ranks at fault.
 type FailureError struct {
 	Blame []int
 	Text  string
@@ -29,7 +29,7 @@ func (f *FailureError) Unwrap() error { return f.Err }
 // Member is a member of a group of such a job. Its methods check the arguments of calls;
 // they return nil if the call can be run.
 type Member struct {
-	Prefix string // what error texts begin with
+	Prefix string // prefix of error texts
 	Rank   int    // the member's rank in the job, which error texts name
 	Index  int    // the member's index in the group
 	Size   int    // the number of members of the group
@@ -110,8 +110,8 @@ func First(fs ...*FailureError) *FailureError {
 	return nil
 }
 
-// Left returns the failure of this rank if its context has ended during a call. where says
-// how far the call had come.
+// Left returns the failure of this rank if its context has ended during a call. where
+// describes the progress of the call.
 func (m Member) Left(ctx context.Context, c collective.Call, where string) *FailureError {
 	cause := context.Cause(ctx)
 	return &FailureError{Blame: []int{m.Rank}, Text: fmt.Sprintf("%srank %d left %s%s: %v", m.Prefix, m.Rank, c, where, cause), Err: cause}

@@ -9,15 +9,15 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// Lacking refuses the operations that a protocol of MLX does not have, and says what to use
-// instead. A group embeds it.
+// Lacking refuses the operations missing in a protocol of MLX, and names an alternative.
+// A group embeds it.
 type Lacking struct {
-	Prefix   string   // what error texts begin with
+	Prefix   string   // prefix of error texts
 	Protocol string   // the protocol that lacks the operations, such as "MLX's ring"
-	Job      string   // what a group of some ranks can use instead, such as "a ring"
+	Job      string   // an alternative for groups of some ranks, such as "a ring"
 	Instead  string   // a transport that has the operations
 	Rank     int      // this rank in the job
-	More     []string // operations that this protocol lacks and another protocol of MLX has
+	More     []string // operations missing in this protocol but present in another protocol of MLX
 }
 
 // Lacks implements collective.Limited.
@@ -34,8 +34,8 @@ func (l Lacking) Lacks(op string) error {
 	return fmt.Errorf("%s%s has no %s, which tokens that are split over the experts' axis and arrays that change their placement need; keep tokens whole over the experts' axis, or use the transport tcp, shm, verbs or mpi: %w", l.Prefix, l.Protocol, op, jaccl.ErrUnsupported)
 }
 
-// Unsupported returns the error of an operation that the protocol does not have. The error
-// does not end the job, because nothing was sent.
+// Unsupported returns the error of an operation missing in the protocol. The error does
+// not end the job, because nothing was sent.
 func (l Lacking) Unsupported(c collective.Call, what, instead string) error {
 	return &jaccl.Error{Rank: l.Rank, Call: c, Err: &FailureError{Text: fmt.Sprintf("%s%s has no %s; %s", l.Prefix, l.Protocol, what, instead), Err: jaccl.ErrUnsupported}}
 }

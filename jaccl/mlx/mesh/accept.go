@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// The limits on connections to the coordinator's port, to which anybody may connect. A
-// rank sends its number as soon as it has connected.
+// The limits on connections to the coordinator's port, which is open to anybody. A rank
+// sends its number as soon as it has connected.
 const (
 	maxCallers = 64              // the most connections that have not sent a rank yet; if there are more, the oldest is closed
-	helloTime  = 5 * time.Second // how long a connection may take to send its rank
+	helloTime  = 5 * time.Second // time limit for a connection to send its rank
 )
 
 // callers are the connections to rank 0 while ranks are missing. A connection is closed if
@@ -26,7 +26,7 @@ type callers struct {
 	l       net.Listener // closed when all ranks have come
 	mu      sync.Mutex
 	silent  []net.Conn // connections that have not sent a rank, the oldest first
-	missing int        // how many ranks have not connected
+	missing int        // number of ranks not connected yet
 	refused string     // about the last connection with a wrong rank, for an error
 }
 

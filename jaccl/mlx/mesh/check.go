@@ -11,14 +11,14 @@ import (
 	"github.com/gomoe/gomoe/jaccl/mlx/headless"
 )
 
-// CheckCount is the number of elements of the sum with which Connect checks the
-// connections. The elements are 0, 1, 2 and so on, as f32. They are the same on all ranks,
-// and their sums are exact.
+// CheckCount is the number of elements of the sum that Connect uses to check the
+// connections. The elements are 0, 1, 2 and so on, as f32. They are the same on all
+// ranks, and their sums are exact.
 //
 // Older versions of MLX send all of an array to every rank. Without the check, a sum over
 // ranks of both kinds would be wrong on all ranks, without an error. On three ranks,
-// CheckCount is the least round number for which the messages of both kinds have the same
-// length, 512 KiB, so that the ranks exchange them and see that the sum is wrong.
+// CheckCount is the least round number that gives messages of both kinds the same length,
+// 512 KiB, so that the ranks exchange them and see that the sum is wrong.
 const CheckCount = 600_000
 
 // check adds CheckCount numbers, 2.4 MB, on all ranks. That took 12 ms on three ranks in one

@@ -17,31 +17,33 @@ import (
 	"github.com/gomoe/gomoe/jaccl/rdma"
 )
 
-// Connect joins a job of JACCL, in which any rank may be a process of MLX. It speaks
+// Connect joins a job of JACCL. Any of its ranks may be a process of MLX. It speaks
 // JACCL's own protocols: its side channel, its mesh and its messages. It blocks until all
 // ranks have connected, for at most a minute unless ctx has a deadline.
 //
-// The protocols are those of MLX 0.32.4. MLX 0.32.1 to 0.32.3 speak them over one wire, and
-// older versions have another mesh. No rank says its version, so Connect ends with a sum of
-// known numbers. A process of MLX takes part in it by
-// mx.eval(mx.distributed.all_sum(mx.arange(600_000, dtype=mx.float32))) before anything else.
+// The protocols are as in MLX 0.32.4. MLX 0.32.1 to 0.32.3 speak them over one wire, and
+// older versions have another mesh. Ranks do not send their versions, so Connect ends
+// with a sum of known numbers. A process of MLX takes part in it by
+// mx.eval(mx.distributed.all_sum(mx.arange(600_000, dtype=mx.float32))) before anything
+// else.
 //
 // The Communicator has the operations of JACCL, on the group of all ranks in their order:
-// AllSum, AllMax, AllMin, AllGather, ReduceScatter, Send, Recv, SendRecv and Barrier. There
-// is also the group of this rank alone. Other operations and groups return
+// AllSum, AllMax, AllMin, AllGather, ReduceScatter, Send, Recv, SendRecv and Barrier.
+// There is also the group of this rank alone. Other operations and groups return
 // jaccl.ErrUnsupported.
 //
-// The communicator differs from those of the other transports:
+// The communicator differs from other transports' communicators:
 //
 // Sums of f16 and bf16 are rounded after every addition, as in JACCL, because ranks of
 // both kinds must get equal results. Sums are added in rank order, even where JACCL adds
 // in the order of arrival. So sums of large arrays on three or more ranks may differ in
-// the last bits from those of another run of JACCL, but never between ranks. The sum of
-// bools is their disjunction. Maxima and minima are a > b ? a : b and a < b ? a : b, where
-// a is the value of the earlier rank and b that of the later one; this holds for NaNs too.
+// the last bits from another run of JACCL, but never between ranks. The sum of bools is
+// their disjunction. Maxima and minima are a > b ? a : b and a < b ? a : b, where a is
+// the earlier rank's value and b the later one's, including NaNs.
 //
-// JACCL sends neither the name nor the length of an operation. Ranks that call different
-// operations do not notice it: they wait until the deadline, or get each other's bytes.
+// JACCL sends neither the name nor the length of an operation. Ranks do not notice that
+// they call different operations: they wait until the deadline, or get each other's
+// bytes.
 //
 // When a rank ends, rank 0 notices that its connection ends, and tells the other ranks of
 // this package. If rank 0 is a process of MLX, the others notice only at the deadline.

@@ -9,16 +9,16 @@ import (
 )
 
 // This file has the algorithms of JACCL's full mesh in MLX 0.32.4. Arrays of at least
-// rdma.MultiWire bytes are divided among the wires. Each wire then treats its share as a
-// mesh of one wire treats a whole array. The class of every message follows from the number
-// of bytes that go from one rank to another on that wire, so that a rank of JACCL sends and
+// rdma.MultiWire bytes are divided among the wires. Each wire then treats its share like
+// a whole array on a mesh of one wire. The class of every message follows from the number
+// of bytes sent from one rank to another on that wire, so a rank of JACCL sends and
 // expects the same messages in the same order.
 //
 // Source: MeshGroup and MeshImpl in MLX's mlx/distributed/jaccl/lib/jaccl, mesh.cpp and
 // mesh_impl.h.
 
-// largeReduction is the largest number of bytes on a wire for which JACCL sends everything
-// to everybody on three or more ranks. For more bytes it uses a sum_scatter and an
+// largeReduction is the largest number of bytes on a wire for which JACCL, on three or
+// more ranks, sends everything to all ranks. For more bytes it uses a sum_scatter and an
 // all_gather.
 const largeReduction = 32 << 10
 
@@ -26,7 +26,7 @@ const largeReduction = 32 << 10
 type wire struct {
 	g       *group
 	eps     []*rdma.Endpoint // by member, nil for this one
-	peers   []*rdma.Endpoint // those of the other members
+	peers   []*rdma.Endpoint // the other members' endpoints
 	scratch *[]byte          // memory for own
 }
 
@@ -129,7 +129,7 @@ func (g *group) pass(ctx context.Context, o *operation, to int, src []byte, from
 	return o.drive(ctx, steps)
 }
 
-// reduceAll starts to send src to all members, and to reduce what all members send.
+// reduceAll starts to send src to all members, and to reduce the data of all members.
 func (w *wire) reduceAll(op reduce.Op, d graph.DType, dst, src []byte) step {
 	class, own := w.g.class(len(src)), w.own(dst, src)
 	for _, e := range w.peers {
@@ -178,8 +178,8 @@ func (w *wire) own(dst, src []byte) []byte {
 	return *w.scratch
 }
 
-// inOrder reduces the messages of the members in the order of the members, whatever the
-// order in which they come. A message that comes early waits in its buffer.
+// inOrder reduces the messages in the order of the members, regardless of the order of
+// arrival. An early message waits in its buffer.
 type inOrder struct {
 	*wire
 	op       reduce.Op
@@ -187,7 +187,7 @@ type inOrder struct {
 	dst, own []byte
 	size     int // bytes of a message
 	off      int // offset in dst of the message that is being reduced
-	next     int // the member whose message is reduced next
+	next     int // the member to reduce next
 }
 
 func (r *inOrder) step() (bool, error) {

@@ -11,8 +11,8 @@ import (
 
 // notice is a message among ranks of this package on JACCL's side channel, which JACCL's
 // own ranks no longer read once the job runs. It reports a failure, or that a rank
-// leaves. On the wire it is noticeMagic, the kind, to which 128 is added if the notice is
-// fatal, the rank that it is about, the length of the text as 2 bytes, and the text.
+// leaves. On the wire it is noticeMagic, the kind (plus 128 if the notice is fatal), the
+// rank concerned, the length of the text as 2 bytes, and the text.
 type notice struct {
 	kind  link.Kind // kind of the error
 	fatal bool      // it ends the job; otherwise only operations that wait for the rank fail

@@ -13,9 +13,10 @@ import (
 	"github.com/gomoe/gomoe/jaccl/rdma"
 )
 
-// goneGrace is how long an operation goes on after one of its ranks has gone, if this rank
-// does not wait for that rank: it may have sent all of its part before it ended. If nothing
-// moves for this long, the other ranks probably wait for the one that is gone.
+// goneGrace is the time that an operation continues after one of its ranks has gone, if
+// this rank does not wait for that rank: it may have sent all of its part before it
+// ended. If nothing moves for this long, the other ranks probably wait for the one that
+// is gone.
 const goneGrace = time.Second
 
 // operation is a collective in progress. It implements rdma.Work.
@@ -26,7 +27,7 @@ type operation struct {
 	then []func() (done bool, err error) // handle the messages that come
 	late time.Duration                   // the deadline
 
-	waited, paused time.Duration // at the last look: how long nothing had moved, and for how much of it this process was stopped
+	waited, paused time.Duration // at the last look: the time without progress, and the part of it during which this process was stopped
 }
 
 // run calls f with the communicator's lock. f runs the steps of an operation one after
@@ -134,8 +135,8 @@ func (o *operation) Alive(waited time.Duration) error {
 	return nil
 }
 
-// overdue returns the failure of an operation in which nothing has moved for as long as
-// the deadline. It says what has not come and what could not be sent.
+// overdue returns the failure of an operation without progress for the deadline. It lists
+// the data that has not arrived and the data that could not be sent.
 func (o *operation) overdue() *headless.FailureError {
 	f := &headless.FailureError{Err: jaccl.ErrDeadline}
 	for peer := range o.c.size {

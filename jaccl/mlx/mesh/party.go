@@ -11,13 +11,14 @@ import (
 )
 
 // party watches the side channel of a running job. It waits for connections to end, which
-// means that a rank has ended, and for notices of ranks of this package. Rank 0 passes on
-// what it learns. A rank of JACCL sends no notices, and only rank 0 has a connection with
+// means that a rank has ended, and for notices of ranks of this package. Rank 0 forwards
+// its notices. A rank of JACCL sends no notices, and only rank 0 has a connection with
 // it.
 type party struct {
 	side *sideChannel
-	// first is the job's failure. gone holds, by rank, the failure that says that the rank
-	// is gone; it becomes the job's failure when an operation waits for the rank.
+	// first is the job's failure. gone holds, by rank, the failure that reports the
+	// rank's departure; it becomes the job's failure when an operation waits for the
+	// rank.
 	first atomic.Pointer[headless.FailureError]
 	gone  []atomic.Pointer[headless.FailureError]
 	mu    sync.Mutex // held to write to connections
@@ -53,7 +54,7 @@ func newParty(s *sideChannel) *party {
 	return p
 }
 
-// hear records what a notice says.
+// hear records a notice.
 func (p *party) hear(n notice) {
 	f := &headless.FailureError{Blame: []int{n.rank}, Text: n.text, Err: n.kind.Err()}
 	if n.fatal {
@@ -72,9 +73,9 @@ func (p *party) fail(f *headless.FailureError) *headless.FailureError {
 	return p.first.Load()
 }
 
-// tell sends a notice to every rank with which this rank has a connection, except the rank
-// from which the notice came; from is -1 if it came from none. It waits at most 100 ms for a
-// rank that does not read.
+// tell sends a notice to every rank connected to this rank, except the sender of the
+// notice; from is -1 if there is none. It waits at most 100 ms for a rank that does not
+// read.
 func (p *party) tell(n notice, from int) {
 	if p.side.rank > 0 && from >= 0 {
 		return // it came from rank 0, which has told all ranks

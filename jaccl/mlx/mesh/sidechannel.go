@@ -24,12 +24,12 @@ type sideChannel struct {
 	conns      []net.Conn // by rank; ranks other than 0 have only the connection with rank 0
 }
 
-// setupTime is how long the ranks of a job wait for each other if the context has no
+// setupTime is the time that the ranks of a job wait for each other if the context has no
 // deadline. A rank of JACCL gives up connecting after 15 s.
 const setupTime = time.Minute
 
-// meetRanks returns the side channel of rank, which the ranks set up through the
-// coordinator's port. ctx must have a deadline.
+// meetRanks returns the side channel of rank, set up through the coordinator's port. ctx
+// must have a deadline.
 func meetRanks(ctx context.Context, rank, size int, coordinator string) (*sideChannel, error) {
 	// JACCL splits the address at the first colon, and has only IPv4 sockets.
 	if host, port, ok := strings.Cut(coordinator, ":"); !ok || host == "" || port == "" || strings.Contains(port, ":") {

@@ -29,8 +29,7 @@ type comm struct {
 }
 
 // wire is one connection to a neighbour. It counts the bytes that the operation in
-// progress has still to send and to receive, so that an error can say what is
-// missing.
+// progress has yet to send and receive, for error messages.
 type wire struct {
 	net.Conn
 	peer              int
@@ -70,7 +69,7 @@ func (m *comm) Group(ranks []int) (collective.Group, error) {
 	return g, nil
 }
 
-// Among implements jaccl.Communicator, as Group does.
+// Among implements jaccl.Communicator, like Group.
 func (m *comm) Among(ranks []int) (jaccl.Group, error) {
 	world := len(ranks) == len(m.names)
 	if err := headless.Ranks("ring: ", ranks, len(m.names)); err != nil {
@@ -90,8 +89,9 @@ func (m *comm) Among(ranks []int) (jaccl.Group, error) {
 	return m, nil
 }
 
-// Fail implements collective.Communicator. The neighbours see that their connections
-// end, but not why; they then close theirs, so that the failure reaches all ranks.
+// Fail implements collective.Communicator. The neighbours notice the end of their
+// connections, without a reason; they then close theirs, so the failure reaches all
+// ranks.
 func (m *comm) Fail(cause error) {
 	if cause == nil {
 		cause = fmt.Errorf("no cause given")
@@ -107,7 +107,7 @@ func (m *comm) Close() error {
 }
 
 // fail poisons the ring with f, unless it is poisoned already, and closes the
-// connections. It returns the failure with which the ring was poisoned.
+// connections. It returns the failure that poisoned the ring.
 func (m *comm) fail(f *headless.FailureError) *headless.FailureError {
 	m.mu.Lock()
 	defer m.mu.Unlock()

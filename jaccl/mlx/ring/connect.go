@@ -13,26 +13,26 @@ import (
 	"github.com/gomoe/gomoe/jaccl/mlx/headless"
 )
 
-// The waits between attempts to connect. They are shorter than those of MLX, which
-// waits 1, 2, 4 and 8 s: a rank of MLX opens its next address only when the one before
-// it has been connected, which does not take long.
+// The waits between attempts to connect. They are shorter than MLX's, which are 1, 2, 4
+// and 8 s: a rank of MLX opens its next address only when the one before it has been
+// connected, which does not take long.
 const (
 	firstWait = 20 * time.Millisecond
 	maxWait   = time.Second
 )
 
-// Connect joins the ring as one of its ranks: it waits at nodes[rank] for the rank
-// before it, and connects to nodes[rank+1]. It blocks until both neighbours are
-// connected, until ctx ends, or until the deadline of opts has passed. A ring of one
-// rank has no connections.
+// Connect joins the ring as one of its ranks: it waits at nodes[rank] for the rank before
+// it, and connects to nodes[rank+1]. It blocks until both neighbours are connected, until
+// ctx ends, or until the deadline of opts has passed. A ring of one rank has no
+// connections.
 //
-// The protocol says nothing when a connection is made, so Connect takes whoever
-// connects first for the neighbour, as MLX does. Keep the addresses in a network that
-// you trust, or let the ranks meet and use Join.
+// The protocol has no greeting, so Connect takes the first connection for the
+// neighbour's, as MLX does. Keep the addresses in a trusted network, or let the ranks
+// meet and use Join.
 //
 // The communicator's errors are of type *jaccl.Error. After the first error other than
-// jaccl.ErrUnsupported, all operations of this rank fail with that error. Its
-// connections are closed, so that the neighbours learn of the failure.
+// jaccl.ErrUnsupported, all operations of this rank fail with that error. Its connections
+// are closed, so that the neighbours learn of the failure.
 func Connect(ctx context.Context, nodes hostfile.Nodes, rank int, opts jaccl.Options) (jaccl.Communicator, error) {
 	if err := nodes.Check(); err != nil {
 		return nil, fmt.Errorf("ring: connect: %w", err)
@@ -141,9 +141,9 @@ func (m *comm) join(ctx context.Context, nodes hostfile.Nodes) error {
 	return fmt.Errorf("%w; and %w", toErr, fromErr)
 }
 
-// dial connects to an address. It tries again and again until it succeeds or ctx ends. The
-// error has the cause of ctx and the error of the last attempt that was not cut off by it: a
-// dialer looks at the clock, and may call ctx's deadline an "i/o timeout" before ctx ends.
+// dial connects to an address. It retries until it succeeds or ctx ends. The error has
+// the cause of ctx and the error of the last attempt not cut off by it: a dialer reads
+// the clock, and may report ctx's deadline as an "i/o timeout" before ctx ends.
 func dial(ctx context.Context, address string) (net.Conn, error) {
 	var d net.Dialer
 	var last error

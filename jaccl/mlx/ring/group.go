@@ -24,7 +24,7 @@ const (
 )
 
 // AllSum implements collective.Group, except that the order of the additions and the
-// rounding of f16 and bf16 are those of MLX. dst is src or does not overlap it.
+// rounding of f16 and bf16 follow MLX. dst is src or does not overlap it.
 func (m *comm) AllSum(ctx context.Context, c collective.Call, dst, src []byte) error {
 	return m.reduce(ctx, c, allSum, reduce.Sum, dst, src)
 }
@@ -92,7 +92,7 @@ func (m *comm) Send(ctx context.Context, c collective.Call, to int, src []byte) 
 	return m.run(ctx, c, bad, func(o *operation) error { return o.send(ws, src) })
 }
 
-// Recv receives from a neighbour what the neighbour sends with Send, or send in MLX.
+// Recv receives data that a neighbour sends with Send, or send in MLX.
 func (m *comm) Recv(ctx context.Context, c collective.Call, from int, dst []byte) error {
 	ws, bad, err := m.neighbour(c, recv, from, m.behind)
 	if err != nil {

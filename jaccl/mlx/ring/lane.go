@@ -61,16 +61,16 @@ func (o *operation) lane(i, dir int) lane {
 	return l
 }
 
-// step receives a segment into to. If combine is set, it combines the elements that
-// come with those in to. The step begins when the first after segments that the lane
-// sends have been sent.
+// step receives a segment into to. If combine is set, it combines the received elements
+// with those in to. The step begins once the first after segments of the lane have been
+// sent.
 type step struct {
 	to      []byte
 	combine *arithmetic
 	after   int
 }
 
-// packet is a part of a segment that a lane sends.
+// packet is a part of a segment sent by a lane.
 type packet struct {
 	b    []byte
 	last bool // the last packet of its segment

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// listenAfter is how long an operation runs before it also looks at the connections
-// on which it waits for nothing. Most operations have ended by then.
+// listenAfter is the time after which an operation also watches the connections on which
+// it waits for nothing. Most operations have ended by then.
 const listenAfter = 100 * time.Millisecond
 
 // listen watches the connections from which the operation does not read, so that a rank
-// that only sends to a neighbour notices when the neighbour has left. A byte that comes
+// that only sends to a neighbour notices the neighbour's departure. A byte that arrives
 // instead is the beginning of a later operation, and the wire keeps it for that
 // operation.
 func (o *operation) listen() {
@@ -43,9 +43,9 @@ func (o *operation) listen() {
 	}
 }
 
-// owes reports whether this rank still has something to send on a connection that the
-// other side has ended. It waits a little, because bytes that the other side has
-// received may not have been counted yet.
+// owes reports whether this rank has data left to send on a connection that the other
+// side has ended. It waits a little, because bytes already received by the other side may
+// not have been counted yet.
 func (w *wire) owes() bool {
 	for range 20 {
 		if w.toSend.Load() <= 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl/mlx/headless"
 )
 
-// packetBytes is how many bytes are received before they are added and passed on. It is
+// packetBytes is the number of bytes received before they are added and forwarded. It is
 // a multiple of every element's size. It does not change the bytes on the wire, so
 // neighbours may use another number.
 const packetBytes = 128 << 10
@@ -25,7 +25,7 @@ const packetBytes = 128 << 10
 type operation struct {
 	m    *comm
 	call collective.Call
-	used []*wire      // the wires that it may read or write
+	used []*wire      // the wires in use
 	last atomic.Int64 // when a byte last came or left, in nanoseconds since from
 	from time.Time
 
@@ -36,9 +36,9 @@ type operation struct {
 	listening []*wire        // guarded by mu
 }
 
-// run runs one collective. bad is the failure of a call with wrong arguments, nil for
-// a correct call. work does this rank's part; it returns when everything that it began
-// has ended.
+// run runs one collective. bad is the failure of a call with invalid arguments, nil for a
+// valid call. work does this rank's part; it returns when everything started by it has
+// ended.
 func (m *comm) run(ctx context.Context, c collective.Call, bad *headless.FailureError, work func(o *operation) error) error {
 	if !m.inUse.CompareAndSwap(false, true) {
 		f := m.Argument(c, "another collective in progress, want one goroutine per rank at a time")
@@ -73,7 +73,7 @@ func (m *comm) run(ctx context.Context, c collective.Call, bad *headless.Failure
 	ear.Stop()
 	o.deaf()
 	if err != nil {
-		return m.Error(ctx, c, m.fail(&headless.FailureError{Blame: []int{m.rank}, Text: "ring: " + err.Error(), Err: err})) // fail returns the cause, with which the ring is poisoned already
+		return m.Error(ctx, c, m.fail(&headless.FailureError{Blame: []int{m.rank}, Text: "ring: " + err.Error(), Err: err})) // fail returns the cause that has already poisoned the ring
 	}
 	if f := m.failed(); f != nil { // Fail or Close while it ran
 		return m.Error(ctx, c, f)
@@ -130,8 +130,8 @@ func (o *operation) late() *headless.FailureError {
 		o.m.deadline, o.m.rank, o.call, o.outstanding()), Err: jaccl.ErrDeadline}
 }
 
-// broke poisons the ring after an error of a connection. It returns the error with
-// which the caller should end.
+// broke poisons the ring after an error of a connection. It returns the error for the
+// caller to return.
 func (o *operation) broke(w *wire, err error) error {
 	o.end(func() *headless.FailureError {
 		return &headless.FailureError{Blame: []int{w.peer}, Text: fmt.Sprintf("ring: the connection of rank %d to %s ended in %s%s: %v; its process ended, or left the ring after an error",
@@ -140,8 +140,7 @@ func (o *operation) broke(w *wire, err error) error {
 	return err
 }
 
-// outstanding says how many bytes have not come from each neighbour, and how many have
-// not been sent to it.
+// outstanding lists the bytes not yet received from, and not yet sent to, each neighbour.
 func (o *operation) outstanding() string {
 	text := ""
 	for _, side := range [][]*wire{o.m.left, o.m.right} {

@@ -42,9 +42,9 @@ func (o *operation) receive(ws []*wire, b []byte) error {
 	})
 }
 
-// towards returns the connections on which MLX sends to a rank, nil for a rank that is
-// not a neighbour. In a ring of two ranks, each is the other's neighbour on both sides:
-// a rank sends to the right and receives from the left.
+// towards returns the connections that MLX uses to send to a rank, nil for a rank that is
+// not a neighbour. In a ring of two ranks, each is the other's neighbour on both sides: a
+// rank sends to the right and receives from the left.
 func (m *comm) towards(to int) []*wire {
 	n := len(m.names)
 	switch {
@@ -57,8 +57,8 @@ func (m *comm) towards(to int) []*wire {
 	return nil
 }
 
-// behind returns the connections on which MLX receives from a rank, nil for a rank that
-// is not a neighbour.
+// behind returns the connections that MLX uses to receive from a rank, nil for a rank
+// that is not a neighbour.
 func (m *comm) behind(from int) []*wire {
 	n := len(m.names)
 	switch {

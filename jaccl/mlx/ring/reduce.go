@@ -5,13 +5,13 @@ import (
 	"github.com/gomoe/gomoe/internal/reduce"
 )
 
-// laneBytes is the least number of bytes for which MLX uses a further lane.
+// laneBytes is the smallest number of bytes for which MLX uses another lane.
 const laneBytes = 256 << 10
 
 // padBytes is the size of MLX's buffer for reductions of fewer elements than ranks.
 const padBytes = 1024
 
-// arithmetic says how two elements of a type are combined.
+// arithmetic combines two elements of a type.
 type arithmetic struct {
 	op reduce.Op
 	d  graph.DType

@@ -29,7 +29,7 @@ var source []byte
 type standin struct {
 	dir     string                 // the folder of the library and of its queue pairs
 	library func() (string, error) // builds the library once and returns its path
-	users   atomic.Int32           // number of calls of Standin whose test has not ended
+	users   atomic.Int32           // number of calls of Standin in tests that have not ended
 }
 
 // shared returns the standin of this process.
@@ -66,9 +66,9 @@ func Build(path string) error {
 	return nil
 }
 
-// Mesh returns the matrix of devices of n ranks in one process. Every device faces only one
-// rank, and no two ranks have the same device, because the stand-in counts what a device has
-// per process.
+// Mesh returns the matrix of devices of n ranks in one process. Every device faces only
+// one rank, and no two ranks have the same device, because the stand-in counts a device's
+// resources per process.
 func Mesh(n int) hostfile.Devices {
 	d := make(hostfile.Devices, n)
 	for i := range d {
@@ -82,7 +82,7 @@ func Mesh(n int) hostfile.Devices {
 	return d
 }
 
-// Wires returns a matrix like that of Mesh, with the given number of wires between every two
+// Wires returns a matrix like Mesh, with the given number of wires between every two
 // ranks. n·n·wires must not exceed 64, the number of the stand-in's devices.
 func Wires(n, wires int) hostfile.Devices {
 	d := Mesh(n)
@@ -100,14 +100,14 @@ func Wires(n, wires int) hostfile.Devices {
 	return d
 }
 
-// Within returns a context that ends after d, so that a test that hangs ends.
+// Within returns a context that ends after d, so that a hanging test ends.
 func Within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// FreeAddress returns an IPv4 address, host:port, at which nobody listens.
+// FreeAddress returns an unused IPv4 address, host:port.
 func FreeAddress(t testing.TB) string {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -15,8 +15,8 @@ import (
 
 const defaults = "nic=0,mlx=0,devices=64,qps=10,mrs=100,silent=0,gid=1,active=1,fail=0,status=12,stuck=-1,after=0,errno=5,refuse=-"
 
-// Standin loads the stand-in and sets it up for the test: play holds settings, which
-// testdata/standin.c lists. It returns the library's path. At the end of the test it checks
+// Standin loads the stand-in and sets it up for the test: play holds settings listed in
+// testdata/standin.c. It returns the library's path. At the end of the test it checks
 // that all objects of the library were released. It skips the test if there is no C
 // compiler.
 func Standin(t testing.TB, play string) string {
