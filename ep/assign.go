@@ -1,15 +1,14 @@
 package ep
 
-// Assign sets routing int32[T,K,2] to (expert, queue) for each of the tokens'
-// pairs idx int32[T,K], and to (-1, -1) if the pair chooses no expert or is
-// dropped. queue is the number of earlier pairs for the same expert; a pair
-// whose queue reaches a capacity above 0 is dropped.
+// Assign sets routing int32[T,K,2] to (expert, queue) for each of the tokens' pairs idx
+// int32[T,K], and to (-1, -1) if the pair chooses no expert or is dropped. queue is the
+// number of earlier pairs for the same expert; a pair whose queue reaches a capacity
+// above 0 is dropped.
 //
-// On entry next int32[E] holds, per expert, the pairs on lower ranks (see
-// Before). On return it also counts the pairs of these tokens, including
-// dropped ones, so that a batch can be assigned in pieces. Assign sets dropped
-// bool[T,K], which may be nil, to the pairs that were dropped, and returns how
-// many there were. Count must have accepted idx.
+// On entry next int32[E] holds, per expert, the pairs on lower ranks (see Before). On
+// return it also counts the pairs of these tokens, including dropped ones, so that a
+// batch can be assigned in pieces. Assign sets dropped bool[T,K], which may be nil, to
+// the pairs that were dropped, and returns their number. Count must have accepted idx.
 func Assign(routing []int32, dropped []bool, next, idx []int32, capacity int) int {
 	routing = routing[:2*len(idx)]
 	drops := 0

@@ -7,21 +7,24 @@ import (
 	"slices"
 )
 
-// Copies says of which expert each copy is: Copies[c] is the expert of copy c. Every expert has
-// at least one copy. Copies are numbered in the order of the ranks that hold them, as a Split of
-// the copies says. Where experts have copies, the copies take the place of the experts: rows
-// go to copies, and a rank holds the weights of its copies.
+// Copies maps replicas to experts: Copies[c] is the expert of replica c. Every expert has
+// at least one replica. Replicas are numbered in the order of the ranks that hold them,
+// according to a Split of the replicas. In a layer with replicated experts, replicas
+// replace experts: rows are sent to replicas, and a rank holds the weights of its
+// replicas.
 type Copies []int32
 
-// BalanceCopies returns copies that balance the given loads, such as Load.Share, of the experts.
-// held has a part for each rank, which says how many copies the rank holds.
+// BalanceCopies returns replicas that balance the given loads of the experts, such as
+// Load.Share. held has one part per rank, with the number of replicas that the rank
+// holds.
 //
-// The rule is that of DeepSeek's EPLB. Every expert has one copy. Each further copy is one of the
-// expert that has the highest load for each of its copies, the lowest of equals. Then the copies,
-// from the highest load to the lowest, go to the rank that has the lowest load so far among the
-// ranks that have room; of equals to the one with the fewest copies, and of these to the first.
-// A rank's copies are in the order of their experts, and may be copies of one expert.
-// (github.com/deepseek-ai/EPLB, eplb.py: replicate_experts, balanced_packing.)
+// The rule follows DeepSeek's EPLB. Every expert has one replica. Each further replica
+// goes to the expert with the highest load per replica, the lowest of equals. Then the
+// replicas, in order of falling load, are assigned to the rank with the lowest load so
+// far among the ranks with free capacity; of equals to the one with the fewest replicas,
+// and of these to the first. A rank's replicas are in the order of their experts, and may
+// be replicas of one expert. (github.com/deepseek-ai/EPLB, eplb.py: replicate_experts,
+// balanced_packing.)
 func BalanceCopies(loads []float64, held Split) (Copies, error) {
 	if err := held.Validate(); err != nil {
 		return nil, err
@@ -73,10 +76,10 @@ func BalanceCopies(loads []float64, held Split) (Copies, error) {
 	return slices.Concat(ranks...), nil
 }
 
-// Index sets order int32[copies] to the copies of expert 0, then those of expert 1, and so on,
-// those of each expert ascending, and first int32[E+1] to the place in order at which each
-// expert's copies begin. It returns an error for a copy of an expert that does not exist and
-// for an expert without a copy.
+// Index sets order int32[replicas] to the replicas sorted by expert, ascending within an
+// expert, and first int32[E+1] to the offset in order of each expert's replicas. It
+// returns an error for a replica of an expert that does not exist and for an expert
+// without a replica.
 func (c Copies) Index(first, order []int32) error {
 	experts := len(first) - 1
 	clear(first)
@@ -102,23 +105,24 @@ func (c Copies) Index(first, order []int32) error {
 	return nil
 }
 
-// CopyIndex spreads pairs among the copies of their experts: pair n of an expert's queue goes to
-// copy n mod m of the m copies of the expert. First and Order are those of Copies.Index. In the
-// queue of a copy, too, pairs are in (t, k) order.
+// CopyIndex distributes pairs over the replicas of their experts: pair n of an expert's
+// queue goes to replica n mod m of the expert's m replicas. First and Order are the
+// results of Copies.Index. The queue of a replica is also in (t, k) order.
 type CopyIndex struct{ First, Order []int32 }
 
-// Place returns the copy to which pair n of an expert's queue goes, and its place in the queue
-// of the copy.
+// Place returns the replica for pair n of an expert's queue, and its place in the queue
+// of the replica.
 func (x CopyIndex) Place(expert, n int32) (copy, place int32) {
 	first := x.First[expert]
 	m := x.First[expert+1] - first
 	return x.Order[first+n%m], n / m
 }
 
-// Routing sets spread int32[T,K,2] to (copy, place in its queue) for each pair of routing
-// int32[T,K,2], whose elements are (expert, place in its queue), and to (-1, -1) for pairs
-// without a row. Of the routing it reads the experts only: next int32[E] holds the places from
-// which the queues go on (see Before), and on return the places behind these tokens.
+// Routing sets spread int32[T,K,2] to (replica, place in its queue) for each pair of
+// routing int32[T,K,2], which has (expert, place in its queue), and to (-1, -1) for pairs
+// without a row. It reads only the experts of routing: next int32[E] holds the places
+// from which the queues continue (see Before), and on return the places after these
+// tokens.
 func (x CopyIndex) Routing(spread, next, routing []int32) {
 	for i := 0; i < len(routing); i += 2 {
 		copy, place := int32(-1), int32(-1)
@@ -130,9 +134,9 @@ func (x CopyIndex) Routing(spread, next, routing []int32) {
 	}
 }
 
-// Choices sets spread int32[T,K] to the copy of each pair of chosen int32[T,K], which holds the
-// experts of the pairs that are kept and -1 for others. The two may be the same slice. next is
-// that of Routing.
+// Choices sets spread int32[T,K] to the replica of each pair of chosen int32[T,K], which
+// holds the experts of kept pairs and -1 for others. The two may be the same slice. next
+// is as in Routing.
 func (x CopyIndex) Choices(spread, next, chosen []int32) {
 	for i, e := range chosen {
 		if e >= 0 {
@@ -144,8 +148,8 @@ func (x CopyIndex) Choices(spread, next, chosen []int32) {
 	}
 }
 
-// Table sets spread int32[N,copies] to the table of pairs for each copy, given kept int32[N,E],
-// the table of pairs for each expert after drops.
+// Table sets spread int32[N,replicas] to the table of pairs for each replica, given kept
+// int32[N,E], the table of pairs for each expert after drops.
 func (x CopyIndex) Table(spread, kept []int32) {
 	experts, copies := len(x.First)-1, len(x.Order)
 	for e := range experts {
@@ -161,7 +165,7 @@ func (x CopyIndex) Table(spread, kept []int32) {
 	}
 }
 
-// turns returns how many of the numbers below n have the remainder i when divided by m.
+// turns returns the number of integers in [0, n) that are congruent to i modulo m.
 func turns(n, m, i int32) int32 {
 	count := n / m
 	if n%m > i {

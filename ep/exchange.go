@@ -6,17 +6,16 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// Exchange says what of a token's rows travels between the ranks of its experts and the
-// token's home.
+// Exchange is the form in which experts' outputs return to the rank of their token.
 type Exchange string
 
 const (
-	// Rows returns one row for each pair, and the token's home adds these in the order of
-	// the choices. A sum therefore has the bits that one rank computes.
+	// Rows returns one row for each pair, and the token's rank adds these in the order of
+	// the choices. The sum therefore has the same bits as on one rank.
 	Rows Exchange = ""
-	// Sum adds the rows that a rank has for a token before they travel, in the order of the
-	// choices, and rounds the result once. Fewer bytes travel, and a sum is close to that
-	// of one rank.
+	// Sum adds the rows that a rank has for a token before sending, in the order of the
+	// choices, and rounds the result once. Fewer bytes are exchanged, and a sum is close
+	// to the sum on one rank.
 	Sum Exchange = "sum"
 )
 

@@ -2,16 +2,15 @@ package ep
 
 import "fmt"
 
-// Group is the ranks that together hold one copy of the experts. If they have
-// different tokens they exchange rows, and member m is the rank whose tokens are
-// row Sources[m] of a table. If all of them have the same tokens, Sources has one
-// element.
+// Group is the ranks that together hold the experts once. If they have different tokens
+// they exchange rows, and row Sources[m] of a table has the tokens of member m. If all of
+// them have the same tokens, Sources has one element.
 type Group struct {
-	Experts Split // has a part for each member
-	Sources []int // ascending, so that member order is token order
+	Experts Split // one part per member
+	Sources []int // ascending: member order is token order
 }
 
-// Validate returns an error if no such group can exist among that many ranks.
+// Validate returns an error if no such group can exist among the given number of ranks.
 func (g Group) Validate(ranks int) error {
 	if len(g.Sources) == 0 {
 		return fmt.Errorf("ep: group of no ranks, want at least 1")
@@ -60,10 +59,10 @@ func (g Group) RecvCounts(rows, kept []int32, member int) int {
 	return sum
 }
 
-// Zones sets n[e-lo] to the number of rows that member holds for each of its
-// experts e in [lo, hi), and start[e-lo] to the row where they start: the sum
-// of the zones before, each rounded up to a multiple of align. It returns the
-// end of the last zone, also rounded up. kept is the table after drops.
+// Zones sets n[e-lo] to the number of rows that member holds for each of its experts e in
+// [lo, hi), and start[e-lo] to their first row: the sum of the zones before, each rounded
+// up to a multiple of align. It returns the end of the last zone, also rounded up. kept
+// is the table after drops.
 func (g Group) Zones(start, n, kept []int32, member, align int) (used int) {
 	lo, hi := g.Experts.Part(member)
 	n, e := n[:hi-lo], g.Experts.Len()
@@ -82,7 +81,7 @@ func zones(start, n []int32, align int) (used int) {
 	return used
 }
 
-// pairs returns how many pairs of member from are for experts of member to.
+// pairs returns the number of pairs of member from for experts of member to.
 func (g Group) pairs(kept []int32, from, to int) int32 {
 	lo, hi := g.Experts.Part(to)
 	row := g.Sources[from] * g.Experts.Len()

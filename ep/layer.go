@@ -13,7 +13,7 @@ type Layer struct {
 	Align    int // zones start at multiples of this number of rows; 0 and 1 mean no alignment
 }
 
-// Validate returns an error for sizes that no routing can have.
+// Validate returns an error for impossible sizes.
 func (l Layer) Validate() error {
 	switch {
 	case l.Experts < 1:
@@ -51,20 +51,19 @@ func (l Layer) Check(tokens, k int) error {
 	return nil
 }
 
-// Rows returns how many rows always suffice for the pairs of a batch if one
-// rank has all experts. It is RankRows(pairs, Experts).
+// Rows returns an upper bound on the rows for the pairs of a batch if one rank has all
+// experts. It is RankRows(pairs, Experts).
 func (l Layer) Rows(pairs int) int { return l.RankRows(pairs, l.Experts) }
 
-// RankRows returns how many rows, alignment included, always suffice for a rank
-// that owns that many experts and receives at most that many pairs. Some
-// routing needs this many: with A = Align and m = min(pairs, experts), m zones
-// hold one pair each and take A rows each, and every further A rows take A
-// further pairs, up to the capacity:
+// RankRows returns an upper bound on the rows, alignment included, of a rank that owns
+// the given number of experts and receives at most the given number of pairs. The bound
+// is tight: with A = Align and m = min(pairs, experts), m zones hold one pair each in A
+// rows each, and every further A rows take A further pairs, up to the capacity:
 //
 //	A · min(m + ⌊(pairs-m)/A⌋, experts·⌈C/A⌉)
 //
-// The result grows with pairs and experts. It is math.MaxInt if it would
-// overflow. Without alignment it is min(pairs, experts·C).
+// The result grows with pairs and experts. It is math.MaxInt if it would overflow.
+// Without alignment it is min(pairs, experts·C).
 func (l Layer) RankRows(pairs, experts int) int {
 	if pairs <= 0 || experts <= 0 {
 		return 0
@@ -89,8 +88,8 @@ func (l Layer) Fits(demand []int32) error {
 	return &OverflowError{Expert: expert, Need: need, Capacity: l.Capacity}
 }
 
-// OverflowError says that the batch has more pairs for an expert than the
-// expert accepts.
+// OverflowError reports that the batch has more pairs for an expert than the expert
+// accepts.
 type OverflowError struct {
 	Expert   int // the expert in highest demand
 	Need     int // its pairs

@@ -1,12 +1,13 @@
 package ep
 
-// Machines is a group whose members lie on several machines: as many on each, neighbours in the
-// group. A row travels once to each machine that has experts for its token, to the member there
-// with the same place as the row's own member has, and that member passes it on to the members of
-// its machine that have experts for it. Rows for the own machine are passed on by their own member.
+// Machines is a group with members on several machines, equally many on each, consecutive
+// in the group. A row is sent once to each machine that has experts for its token: to the
+// member there with the same position as the row's own member. That member forwards it to
+// the members of its machine that have experts for it. Rows for the own machine are
+// forwarded by their own member.
 //
-// As Group's functions do, the functions below compute what travels from chosen int32[T,k], the
-// expert of each pair that is kept, and -1 for all other pairs.
+// Like Group's functions, the functions below compute the exchange from chosen
+// int32[T,k], the expert of each kept pair, and -1 for all other pairs.
 type Machines struct {
 	Group
 	N int // machines
@@ -15,7 +16,7 @@ type Machines struct {
 // each returns the number of members of a machine.
 func (g Machines) each() int { return len(g.Sources) / g.N }
 
-// machine returns the machine that has expert e, -1 for e = -1.
+// machine returns the machine that owns expert e, -1 for e = -1.
 func (g Machines) machine(e int32) int {
 	if e < 0 {
 		return -1
@@ -23,40 +24,40 @@ func (g Machines) machine(e int32) int {
 	return g.Experts.Owner(int(e)) / g.each()
 }
 
-// Passage is which rows travel from a member, through it and to it.
+// Passage lists the rows sent from a member, through it and to it.
 type Passage struct {
-	// Out are the tokens of the member whose rows leave for other machines, by machine and then in
-	// token order.
+	// Out has the tokens of the member with rows for other machines, by machine and then
+	// in token order.
 	Out []int32
-	// Pass are the rows that the member passes on, by member of its machine, then by the machine of
-	// the row's own member, then in token order. Number j ≥ 0 is the j-th row that has come from
-	// other machines, and -1-t the row of the member's own token t.
+	// Pass has the rows that the member forwards, by member of its machine, then by the
+	// machine of the row's own member, then in token order. Number j ≥ 0 is the j-th row
+	// received from other machines, and -1-t the row of the member's own token t.
 	Pass []int32
-	// Home int32[tokens of the member,k] is for every pair the row that comes home for it: a number
-	// of Pass for pairs of the own machine, len(Pass) and a number of Out for others, -1 for a pair
-	// that is not kept. Relay int32[rows that come from other machines,k] has a number of Pass for
-	// the pairs of this machine, and -1.
+	// Home int32[tokens of the member,k] has, for every pair, the row that returns for
+	// it: an index of Pass for pairs of the own machine, len(Pass) plus an index of Out
+	// for others, -1 for a pair that is not kept. Relay int32[rows received from other
+	// machines,k] has an index of Pass for the pairs of this machine, and -1.
 	Home, Relay []int32
-	// Between int32[2,machines] is how many rows leave for each machine and how many come from it,
-	// and Within int32[2,members of a machine] how many are passed on to each member and how many
-	// come from it.
+	// Between int32[2,machines] is the number of rows sent to and received from each
+	// machine, and Within int32[2,members of a machine] the number of rows forwarded to
+	// each member and received from it.
 	Between, Within []int32
-	// Base int32[members] is the number of rows that arrive at the member before those of each
-	// other member.
+	// Base int32[members] is the index, among the rows received by the member, of the
+	// first row from each other member.
 	Base []int32
 }
 
-// Room is the lengths of what a Passage has, for a group whose members have tokens of k choices, at
-// most `most` of them each, in rows: those that leave a member for other machines, those that come
-// from there, and those that a member passes on.
+// Room returns the capacities of a Passage in rows, for a group with members that have at
+// most most tokens of k choices each: the rows that a member sends to other machines, the
+// rows received from there, and the rows that a member forwards.
 func (g Machines) Room(most, k int) (out, come, pass int) {
 	return most * min(k, g.N-1), most * (g.N - 1), most * g.N * min(k, g.each())
 }
 
-// Find sets what p has room for: the rows that travel from, through and to member. tokens has a part
-// of chosen for each source. Behind the rows of Out there is -1, and of Pass a number that is none:
-// the lowest int32. It returns the numbers of rows that leave for other machines, that come from
-// there, that are passed on, and that arrive.
+// Find sets the fields of p, which have the capacities of Room, to the rows sent from,
+// through and to member. tokens has a part of chosen for each source. The unused end of
+// Out holds -1, the unused end of Pass the lowest int32. It returns the numbers of rows
+// sent to other machines, received from there, forwarded, and received in total.
 func (g Machines) Find(p Passage, chosen []int32, tokens Split, k, member int) (out, come, pass, arrive int) {
 	each := g.each()
 	machine, place := member/each, member%each
@@ -152,12 +153,12 @@ func (g Machines) Find(p Passage, chosen []int32, tokens Split, k, member int) (
 	return out, come, pass, arrive
 }
 
-// none is the number behind the last row that is passed on.
+// none marks the unused end of Pass.
 const none = -1 << 31
 
-// Arrive changes from, which RowsIn has set and which numbers rows by member, to the order in which
-// rows arrive: rows int32[members] is what RowsIn has set, and base is that of Passage. scratch has
-// room for a number for each row that arrives.
+// Arrive renumbers from, the result of RowsIn in order of members, to the order of
+// arrival. rows int32[members] is the result of RowsIn, and base is Passage.Base. scratch
+// has one element for each row received.
 func Arrive(from, rows, base, scratch []int32) {
 	j := 0
 	for m, n := range rows {

@@ -1,11 +1,10 @@
 package ep
 
-// SendOrder sets order to the numbers t·K+k of the pairs that routing
-// int32[T,K,2] keeps for experts first to first+n-1, in order of (expert, t, k),
-// and returns how many there are, at most T·K. With all experts, this is the
-// order in which rows leave for members 0, 1, …, and in which they come back,
-// because members own ascending experts. next int32[n] is scratch memory.
-// SendOrder is a counting sort: O(T·K + n).
+// SendOrder sets order to the numbers t·K+k of the pairs that routing int32[T,K,2] keeps
+// for experts first to first+n-1, in order of (expert, t, k), and returns their number,
+// at most T·K. With all experts, this is the order in which rows are sent to members 0,
+// 1, … and in which they return, because members own ascending experts. next int32[n] is
+// scratch memory. SendOrder is a counting sort: O(T·K + n).
 func SendOrder(order, next, routing []int32, first int) int {
 	clear(next)
 	for i := 0; i < len(routing); i += 2 {
@@ -27,15 +26,14 @@ func SendOrder(order, next, routing []int32, first int) int {
 	return int(rows)
 }
 
-// RecvOrder sets order[j] to the row, within member's zones, of the j-th row
-// that member receives, and returns how many rows it receives. Rows arrive from
-// members 0, 1, …, and those of each member in the order of SendOrder. Within
-// its zone, a row is placed after the rows of the same expert that arrived
-// before it, so a zone is in token order. Combine sends row order[j] back as
-// the j-th row.
+// RecvOrder sets order[j] to the row, within member's zones, of the j-th row that member
+// receives, and returns the number of rows received. Rows arrive from members 0, 1, …,
+// and from each member in the order of SendOrder. Within its zone, a row is placed after
+// the rows of the same expert that arrived before it, so a zone is in token order.
+// Combine sends row order[j] back as the j-th row.
 //
-// On entry next holds the starts of the zones of member's experts (see Zones);
-// on return it holds the ends of their rows. kept is the table after drops.
+// On entry next holds the starts of the zones of member's experts (see Zones); on return
+// it holds the ends of their rows. kept is the table after drops.
 func (g Group) RecvOrder(order, next, kept []int32, member int) int {
 	lo, hi := g.Experts.Part(member)
 	j, experts := 0, g.Experts.Len()
@@ -53,11 +51,11 @@ func (g Group) RecvOrder(order, next, kept []int32, member int) int {
 	return j
 }
 
-// Inverse sets inverse[order[j]] to j, and all other elements to -1. The
-// inverse of a SendOrder gives, for every pair, its position among the rows
-// that are sent, which is also its position among those that come back. The
-// inverse of a RecvOrder gives, for every row, the received row that fills it,
-// and -1 for padding. The elements of order must be distinct.
+// Inverse sets inverse[order[j]] to j, and all other elements to -1. The inverse of a
+// SendOrder gives, for every pair, its position among the rows sent, which is also its
+// position among the rows that return. The inverse of a RecvOrder gives, for every row,
+// the received row that fills it, and -1 for padding. The elements of order must be
+// distinct.
 func Inverse(inverse, order []int32) {
 	for i := range inverse {
 		inverse[i] = -1

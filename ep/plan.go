@@ -8,12 +8,12 @@ type Plan struct {
 	Layer     Layer
 	Tokens, K int
 
-	Routing []int32 // [T,K,2]: expert and queue of each pair, -1 and -1 if it has no row
+	Routing []int32 // [T,K,2]: expert and queue of each pair, -1 and -1 without a row
 	Dropped []bool  // [T,K]: the pair chose an expert that was full
 
 	Demand []int32 // [E]: pairs that chose the expert
 	Counts []int32 // [E]: pairs kept, which are the rows in its zone
-	Padded []int32 // [E]: rows that the zone takes, alignment included
+	Padded []int32 // [E]: rows of the zone, alignment included
 	Start  []int32 // [E]: the zone's first row
 	Used   int     // Σ Padded
 
@@ -21,10 +21,10 @@ type Plan struct {
 	Pair []int32 // [Layer.Rows(T·K)]: the pair t·K+k of each row, -1 in padding
 }
 
-// NewPlan routes idx int32[T,k], whose elements are experts or -1, and drops
-// the pairs that exceed the layer's capacity; call Layer.Fits(plan.Demand) if
-// dropping is not allowed. It returns an error for sizes that cannot be routed
-// and an *IndexError for an index out of range. It keeps no reference to idx.
+// NewPlan routes idx int32[T,k], whose elements are experts or -1, dropping the pairs
+// beyond the layer's capacity; call Layer.Fits(plan.Demand) if dropping is not allowed.
+// It returns an error for sizes that cannot be routed and an *IndexError for an index out
+// of range. It keeps no reference to idx.
 func NewPlan(layer Layer, idx []int32, k int) (*Plan, error) {
 	if k < 1 || len(idx)%k != 0 {
 		return nil, fmt.Errorf("ep: plan: %d indices for %d choices per token, want a multiple of at least 1 choice", len(idx), k)

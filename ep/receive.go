@@ -2,14 +2,14 @@ package ep
 
 import "fmt"
 
-// Receive sets the elements of chosen to -1 for the pairs whose rows a member does not accept.
-// A member accepts the first capacity rows for it, in the order of the group's tokens, and a
-// row stands for all pairs of its token that chose the member's experts. Receive sets
-// need[m] to the number of rows for member m, accepted or not.
+// Receive sets the elements of chosen to -1 for the pairs with rows that a member does
+// not accept. A member accepts the first capacity rows for it, in the order of the
+// group's tokens; a row serves all pairs of its token that chose the member's experts.
+// Receive sets need[m] to the number of rows for member m, accepted or not.
 //
-// chosen int32[T,k] has the pairs of the whole batch that the experts' capacities keep, and
-// tokens has a part for each source. Pairs of other groups stay as they are. last has room
-// for a number for each member.
+// chosen int32[T,k] has the pairs of the whole batch within the experts' capacities, and
+// tokens has a part for each source. Pairs of other groups are unchanged. last has one
+// element per member.
 func (g Group) Receive(need, chosen []int32, tokens Split, k, capacity int, last []int32) {
 	for m := range g.Sources {
 		need[m], last[m] = 0, -1
@@ -33,9 +33,9 @@ func (g Group) Receive(need, chosen []int32, tokens Split, k, capacity int, last
 	}
 }
 
-// ReceiveError says that more rows are for a rank than it accepts.
+// ReceiveError reports that a rank would receive more rows than it accepts.
 type ReceiveError struct {
-	Rank     int // the rank that the most rows are for
+	Rank     int // the rank that would receive the most rows
 	Need     int // its rows
 	Capacity int
 }

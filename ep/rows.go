@@ -1,14 +1,14 @@
 package ep
 
-// A token's row travels once to each member that owns at least one of the token's experts.
-// The functions below say which rows leave and arrive, and which row that has arrived fills
-// which row of a zone. They compute it from chosen int32[T,K], the expert of each pair that
-// is kept, and -1 for all other pairs.
+// A token's row is sent once to each member that owns at least one of the token's
+// experts. The functions below list the rows sent and received, and map received rows to
+// the rows of a zone. They compute this from chosen int32[T,K], the expert of each kept
+// pair, and -1 for all other pairs.
 
-// Keep sets the elements of chosen to -1 for the pairs that the capacity drops: those whose
+// Keep sets the elements of chosen to -1 for the pairs dropped by the capacity: their
 // position in the queue of their expert is at least the capacity, which must be above 0.
-// next int32[E] holds the positions from which the queues go on, all zeros for the first
-// tokens of the batch; on return it holds the positions behind chosen.
+// next int32[E] holds the positions from which the queues continue, all zeros for the
+// first tokens of the batch; on return it holds the positions after chosen.
 func Keep(chosen, next []int32, capacity int) {
 	for i, e := range chosen {
 		if e < 0 {
@@ -21,12 +21,12 @@ func Keep(chosen, next []int32, capacity int) {
 	}
 }
 
-// RowsOut sets order to the tokens whose rows leave a rank whose pairs are chosen
-// int32[T,k]: those for member 0, then those for member 1, and so on, each part in token
-// order. It sets rows[m] to the number of rows for member m, and returns their sum, at most
-// T·min(k, members). It sets home int32[T,k], which may be nil, to the place in order of the
-// row that each pair shares with the token's other pairs for the same member, -1 for a pair
-// that is not kept. scratch has room for two numbers for each member.
+// RowsOut sets order to the tokens with rows to send, given the pairs chosen int32[T,k]
+// of a rank: the tokens for member 0, then for member 1, and so on, each part in token
+// order. It sets rows[m] to the number of rows for member m, and returns their sum, at
+// most T·min(k, members). It sets home int32[T,k], which may be nil, to the index in
+// order of the row that each pair shares with the token's other pairs for the same
+// member, -1 for a pair that is not kept. scratch has two elements per member.
 func (g Group) RowsOut(order, rows, home, chosen []int32, k int, scratch []int32) int {
 	n := len(g.Sources)
 	last, next := scratch[:n], scratch[n:2*n] // by member: the token seen last, the next place
@@ -65,7 +65,8 @@ func (g Group) RowsOut(order, rows, home, chosen []int32, k int, scratch []int32
 	return int(sum)
 }
 
-// Comes reports whether a row of a token comes to member, chosen being the token's choices.
+// Comes reports whether a row of a token is sent to member, given the token's choices
+// chosen.
 func (g Group) Comes(chosen []int32, member int) bool {
 	lo, hi := g.Experts.Part(member)
 	for _, e := range chosen {
@@ -76,15 +77,15 @@ func (g Group) Comes(chosen []int32, member int) bool {
 	return false
 }
 
-// RowsIn sets from[i] to j and choice[i] to c if row i of member's zones is filled by the j-th
-// row that the member receives and belongs to choice c of that row's token. Rows arrive from
-// members 0, 1, …, those of each member as RowsOut orders them. For rows that belong to no
-// pair from and choice are -1. RowsIn sets rows[m] to the number of rows from member m, and
-// returns their sum.
+// RowsIn sets from[i] to j and choice[i] to c if row i of member's zones is filled by the
+// j-th row that the member receives and belongs to choice c of that row's token. Rows
+// arrive from members 0, 1, …, and from each member in the order of RowsOut. For rows
+// without a pair, from and choice are -1. RowsIn sets rows[m] to the number of rows from
+// member m, and returns their sum.
 //
-// chosen int32[T,k] has the pairs of the whole batch, and tokens has a part for each source.
-// On entry next holds the starts of the zones of member's experts (see Zones); on return it
-// holds the ends of their rows.
+// chosen int32[T,k] has the pairs of the whole batch, and tokens has a part for each
+// source. On entry next holds the starts of the zones of member's experts (see Zones); on
+// return it holds the ends of their rows.
 func (g Group) RowsIn(from, choice, rows, chosen, next []int32, tokens Split, k, member int) int {
 	for i := range from {
 		from[i], choice[i] = -1, -1
@@ -112,9 +113,9 @@ func (g Group) RowsIn(from, choice, rows, chosen, next []int32, tokens Split, k,
 	return int(j)
 }
 
-// Slots sets slots int32[rows received,k] to the row of member's zones that each choice of a
-// received row fills, -1 for choices of experts that are not member's. from and choice are
-// those of RowsIn.
+// Slots sets slots int32[rows received,k] to the row of member's zones filled by each
+// choice of a received row, -1 for choices of other members' experts. from and choice are
+// the results of RowsIn.
 func Slots(slots, from, choice []int32, k int) {
 	for q := range slots {
 		slots[q] = -1

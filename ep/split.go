@@ -11,13 +11,13 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// Split says which of consecutive things, such as the experts of a layer or the tokens of
-// a batch, each of several parts has: part i has those from Split[i] up to, and without,
-// Split[i+1]. A part may be empty. The first element is 0, the last is the number of things.
+// Split divides consecutive items, such as the experts of a layer or the tokens of a
+// batch, into parts: part i has the items from Split[i] up to, and without, Split[i+1]. A
+// part may be empty. The first element is 0, the last is the number of items.
 type Split []int
 
-// EqualSplit splits n things into parts that are as equal as can be: the first n mod parts
-// of them have one more than the others.
+// EqualSplit splits n items into parts as evenly as possible: the first n mod parts of
+// them have one item more than the others.
 func EqualSplit(n, parts int) Split {
 	s := make(Split, parts+1)
 	for i := range s {
@@ -29,7 +29,7 @@ func EqualSplit(n, parts int) Split {
 // Parts returns the number of parts.
 func (s Split) Parts() int { return max(len(s)-1, 0) }
 
-// Len returns how many things are split.
+// Len returns the number of items.
 func (s Split) Len() int {
 	if len(s) == 0 {
 		return 0
@@ -37,13 +37,13 @@ func (s Split) Len() int {
 	return s[len(s)-1]
 }
 
-// Part returns what part i has: [lo, hi).
+// Part returns the range of part i: [lo, hi).
 func (s Split) Part(i int) (lo, hi int) { return s[i], s[i+1] }
 
-// Size returns how many things part i has.
+// Size returns the number of items in part i.
 func (s Split) Size(i int) int { return s[i+1] - s[i] }
 
-// Largest returns how many things the largest part has.
+// Largest returns the size of the largest part.
 func (s Split) Largest() int {
 	most := 0
 	for i := range s.Parts() {
@@ -52,10 +52,10 @@ func (s Split) Largest() int {
 	return most
 }
 
-// Owner returns the part that has thing x, which is one of those that are split.
+// Owner returns the part that contains item x, which must be in range.
 func (s Split) Owner(x int) int {
 	lo, hi := 0, s.Parts()-1
-	for lo < hi { // the first part that ends behind x
+	for lo < hi { // the first part that ends after x
 		if mid := (lo + hi) / 2; s[mid+1] > x {
 			hi = mid
 		} else {
@@ -65,7 +65,7 @@ func (s Split) Owner(x int) int {
 	return lo
 }
 
-// Validate returns an error unless s has a part and its parts lie one behind another.
+// Validate returns an error unless s has a part and its parts are consecutive.
 func (s Split) Validate() error {
 	if len(s) < 2 || s[0] != 0 {
 		return fmt.Errorf("ep: split %v, want 0 and then the end of each part", []int(s))
@@ -78,7 +78,7 @@ func (s Split) Validate() error {
 	return nil
 }
 
-// String prints the parts as ParseSplit reads them, such as 0-1/2-3/4/none.
+// String prints the parts in the form of ParseSplit, such as 0-1/2-3/4/none.
 func (s Split) String() string {
 	parts := make([]string, s.Parts())
 	for i := range parts {
@@ -94,10 +94,10 @@ func (s Split) String() string {
 	return strings.Join(parts, "/")
 }
 
-// ParseSplit reads the parts of a split, with a slash between them: a range of first and last
-// such as 0-95, one number, or none. The parts must lie one behind another and begin at 0.
-// Instead, the number of things and the share of each part may be given, as in 128:64/24, which
-// SplitByShares splits.
+// ParseSplit reads the parts of a split, separated by slashes: a range of first and last
+// such as 0-95, one number, or none. The parts must be consecutive and begin at 0.
+// Alternatively the text has the number of items and the share of each part, as in
+// 128:64/24, for SplitByShares.
 func ParseSplit(text string) (Split, error) {
 	if things, shares, ok := strings.Cut(text, ":"); ok {
 		return parseShares(text, things, shares)
@@ -131,7 +131,7 @@ func ParseSplit(text string) (Split, error) {
 	return s, nil
 }
 
-// parseShares reads the number of things and the shares, which text consists of.
+// parseShares reads the number of items and the shares from the two halves of text.
 func parseShares(text, things, shares string) (Split, error) {
 	n, err := strconv.Atoi(strings.TrimSpace(things))
 	if err != nil || n < 1 || n > math.MaxInt32 {
@@ -152,10 +152,10 @@ func parseShares(text, things, shares string) (Split, error) {
 	return s, nil
 }
 
-// SplitByShares splits n things into parts in proportion to shares, such as the ranks' memory
-// or measured speed. A part differs from its proportion by less than one; of the things that
-// rounding down leaves, the parts that are furthest below their proportion get one each, the
-// first of equals. A share is a finite number of at least 0, and one at least is above 0.
+// SplitByShares splits n items into parts in proportion to shares, such as the ranks'
+// memory or measured speed. A part differs from its proportion by less than one: it is
+// rounded down, and the remaining items go one each to the parts furthest below their
+// proportion, the first of equals. Shares are finite and at least 0, and one is above 0.
 func SplitByShares(n int, shares []float64) (Split, error) {
 	sum := 0.0
 	for i, x := range shares {

@@ -2,23 +2,23 @@ package ep
 
 import "fmt"
 
-// Load describes how evenly a batch, or the sum of several, uses the experts.
+// Load describes the distribution of a batch, or of the sum of several, over the experts.
 type Load struct {
 	Demand  int       // pairs that chose an expert
 	Kept    int       // pairs that got a row
 	Share   []float64 // [E]: fraction of the demand; zeros if there is none
 	Hottest int       // the expert in highest demand; the lowest of several
-	Dead    []int     // the experts that nobody chose
-	// Imbalance is the highest demand divided by the mean demand: 1 means an
-	// even load, E means that one expert gets everything, 0 means no demand. A
-	// layer without drops takes as long as its slowest expert, so Imbalance is
-	// also the slowdown against an even load.
+	Dead    []int     // the experts without demand
+	// Imbalance is the highest demand divided by the mean demand: 1 means an even load, E
+	// means that all pairs choose one expert, 0 means no demand. A layer without drops
+	// takes as long as its slowest expert, so Imbalance is also the slowdown relative to
+	// an even load.
 	Imbalance float64
 }
 
-// Measure returns the load of the experts, given the demand before drops and
-// the counts after drops, as Totals and Plan have them. To get the load of
-// ranks, pass sums over the experts of each rank.
+// Measure returns the load of the experts, given the demand before drops and the counts
+// after drops, as in Totals and Plan. To get the load of ranks, pass sums over the
+// experts of each rank.
 func Measure(demand, counts []int32) Load {
 	l := Load{Share: make([]float64, len(demand))}
 	for e, n := range demand {
@@ -41,7 +41,7 @@ func Measure(demand, counts []int32) Load {
 	return l
 }
 
-// Dropped returns how many pairs exceeded the capacity.
+// Dropped returns the number of pairs beyond the capacity.
 func (l Load) Dropped() int { return l.Demand - l.Kept }
 
 // String describes the load in one line.

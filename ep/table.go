@@ -2,9 +2,9 @@ package ep
 
 import "fmt"
 
-// Count adds to n[e] the number of pairs of idx int32[T,k] that choose expert
-// e; -1 chooses no expert. It returns an *IndexError for the first index that
-// is neither -1 nor in 0 … len(n)-1; n is then of no use.
+// Count adds to n[e] the number of pairs of idx int32[T,k] that choose expert e; -1
+// chooses no expert. It returns an *IndexError for the first index that is neither -1 nor
+// in 0 … len(n)-1; n is then undefined.
 func Count(n, idx []int32, k int) error {
 	for i, e := range idx {
 		// One comparison: a negative index is a large unsigned number.
@@ -19,9 +19,9 @@ func Count(n, idx []int32, k int) error {
 	return nil
 }
 
-// IndexError says that a token chose an expert that does not exist.
+// IndexError reports that a token chose an expert that does not exist.
 type IndexError struct {
-	Token, Choice int // of the pair, in the slice that was counted
+	Token, Choice int // of the pair, in the counted slice
 	Index         int
 	Experts       int
 }
@@ -40,9 +40,9 @@ func Before(before, table []int32, source int) {
 	}
 }
 
-// Kept sets kept to the table of pairs that are left after drops:
-// clamp(capacity - Σ_{r<s} table[r,e], 0, table[s,e]), or all pairs if the
-// capacity is 0. kept and table may be the same slice.
+// Kept sets kept to the table of pairs that remain after drops: clamp(capacity - Σ_{r<s}
+// table[r,e], 0, table[s,e]), or all pairs if the capacity is 0. kept and table may be
+// the same slice.
 func Kept(kept, table []int32, experts, capacity int) {
 	if capacity == 0 {
 		copy(kept, table)
@@ -86,9 +86,9 @@ func Padded(padded, counts []int32, align int) int {
 	return sum
 }
 
-// Overflow returns the expert in highest demand (the lowest of several) and its
-// number of pairs. over says whether they exceed the capacity; a capacity of 0
-// is never exceeded.
+// Overflow returns the expert in highest demand (the lowest of several) and its number of
+// pairs. over reports whether they exceed the capacity; a capacity of 0 is never
+// exceeded.
 func Overflow(demand []int32, capacity int) (expert, need int, over bool) {
 	if capacity == 0 {
 		return 0, 0, false
