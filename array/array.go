@@ -8,13 +8,14 @@ import (
 	"github.com/gomoe/gomoe/quant"
 )
 
-// Array is a dense row-major array, or one of InSlabs. The zero Array has no element type and no
-// memory. Copies of an Array share its memory; concurrent writes need the caller's
-// synchronisation.
+// Array is a dense row-major array, or one made by InSlabs. The zero Array has no element
+// type and no memory. Copies of an Array share its memory; concurrent writes need
+// synchronisation by the caller.
 type Array struct {
 	Type graph.Type
-	mem  []byte // Type.Bytes() bytes; 8-byte aligned, but in arrays of Over
-	// slabs has the memory of each index of dimension 0, nil unless the array is one of InSlabs.
+	mem  []byte // Type.Bytes() bytes; 8-byte aligned, except in arrays made by Over
+	// slabs has the memory of each index of dimension 0, nil unless the array was made by
+	// InSlabs.
 	slabs [][]byte
 }
 
@@ -30,8 +31,8 @@ type (
 	Brain uint16
 )
 
-// New returns a zeroed array of type t. As make does, it panics if t has a size below 0, or
-// more bytes than memory can have.
+// New returns a zeroed array of type t. Like make, it panics if t has a negative size, or
+// more bytes than can be allocated.
 func New(t graph.Type) Array {
 	for d, n := range t.Shape {
 		if n < 0 {
@@ -45,8 +46,8 @@ func New(t graph.Type) Array {
 
 // Over returns an array of type t in the first t.Bytes() bytes of mem. The array shares
 // mem, which may be read-only, such as a mapped file. mem may begin at any address:
-// elements are read where they lie, as amd64 and arm64 can, and putting the array on ranks
-// copies it to aligned memory. As slicing does, it panics if mem is shorter.
+// elements are read unaligned, as amd64 and arm64 can, and putting the array on ranks
+// copies it to aligned memory. Like slicing, it panics if mem is shorter.
 func Over(t graph.Type, mem []byte) Array {
 	n := t.Bytes()
 	if n > int64(len(mem)) {
@@ -55,15 +56,15 @@ func Over(t graph.Type, mem []byte) Array {
 	return Array{Type: t, mem: mem[:n:n]}
 }
 
-// Outline returns an array of type t without memory: Data and Bytes of it have no elements.
-// It stands for an array where only its type matters, such as in exec.Dry.
+// Outline returns an array of type t without memory: its Data and Bytes have no elements.
+// It is for code that needs only the array's type, such as exec.Dry.
 func Outline(t graph.Type) Array { return Array{Type: t, mem: []byte{}} }
 
-// IsOutline reports whether a has elements but no memory for them, as Outline's arrays.
+// IsOutline reports whether a has elements but no memory for them, like Outline's arrays.
 func (a Array) IsOutline() bool { return a.slabs == nil && len(a.mem) == 0 && a.Type.Bytes() > 0 }
 
-// Of returns an array of the shape that holds a copy of data. It is an error if
-// data does not have as many elements as the shape.
+// Of returns an array of the given shape with a copy of data. It is an error if data does
+// not have as many elements as the shape.
 func Of[E Elem](data []E, shape ...int) (Array, error) {
 	t := graph.Type{DType: DTypeOf[E](), Shape: append([]int(nil), shape...)}
 	if t.Len() != len(data) {
@@ -74,9 +75,9 @@ func Of[E Elem](data []E, shape ...int) (Array, error) {
 	return a, nil
 }
 
-// OfBlocks returns an array of the shape that holds a copy of blocks of type d, in
-// the layout of GGUF files. An error says that d is not a type in blocks, or that
-// the shape needs another number of bytes.
+// OfBlocks returns an array of the given shape with a copy of blocks of type d, in the
+// layout of GGUF files. It is an error if d is not a type in blocks, or if the shape
+// needs another number of bytes.
 func OfBlocks(d graph.DType, blocks []byte, shape ...int) (Array, error) {
 	t := graph.Type{DType: d, Shape: append([]int(nil), shape...)}
 	if !d.IsBlock() {
@@ -130,8 +131,8 @@ func DTypeOf[E Elem]() graph.DType {
 	return graph.NoDType
 }
 
-// Data returns a's elements, sharing its memory. It panics if E does not store
-// a's element type, which is a mistake in the caller and not in its input.
+// Data returns a's elements, sharing its memory. It panics if E does not store a's
+// element type, which is a bug in the caller.
 func Data[E Elem](a Array) []E {
 	if d := DTypeOf[E](); d != a.Type.DType {
 		panic(fmt.Sprintf("array: elements of %s read as %s", a.Type, d))
@@ -140,8 +141,8 @@ func Data[E Elem](a Array) []E {
 	return unsafe.Slice((*E)(unsafe.Pointer(unsafe.SliceData(mem))), len(mem)/int(unsafe.Sizeof(*new(E))))
 }
 
-// Bytes returns the memory of a, in the machine's byte order, without copying. It panics if a
-// is an array of InSlabs.
+// Bytes returns the memory of a, in the machine's byte order, without copying. It panics
+// if a was made by InSlabs.
 func (a Array) Bytes() []byte {
 	if a.slabs != nil {
 		panic(fmt.Sprintf("array: the bytes of %s, which lies in slabs; Dense copies it", a.Type))
@@ -149,7 +150,7 @@ func (a Array) Bytes() []byte {
 	return a.mem
 }
 
-// Clone returns a copy of a with memory of its own.
+// Clone returns a copy of a with its own memory.
 func (a Array) Clone() Array {
 	if a.slabs != nil {
 		return a.Dense()

@@ -6,8 +6,8 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// CopyBox copies a box of the given shape from src, where it begins at from, to dst, where
-// it begins at to. A place that is nil is the beginning of the array.
+// CopyBox copies a box of the given shape from src, starting at from, to dst, starting at
+// to. A nil start is the beginning of the array.
 func CopyBox(dst Array, to []int, src Array, from, shape []int) {
 	a, size := dst.Type.Units()
 	b, _ := src.Type.Units()
@@ -18,15 +18,16 @@ func CopyBox(dst Array, to []int, src Array, from, shape []int) {
 	})
 }
 
-// Runs calls f for every run of elements of a box that lies without a gap in two arrays,
-// with the index of its first element in both and its length, in the order of the elements.
-// The arrays have shapes a and b, and the box begins at aAt in one and at bAt in the other;
-// nil is the beginning. It returns the first error of f.
+// Runs calls f for every run of elements of a box that is contiguous in two arrays, in
+// order, with the index of its first element in both and its length. The arrays have
+// shapes a and b, and the box starts at aAt in one and at bAt in the other; nil is the
+// beginning. It returns the first error of f.
 func Runs(shape, a, aAt, b, bAt []int, f func(i, j, n int) error) error {
 	if slices.Contains(shape, 0) {
 		return nil
 	}
-	// Dimensions from `in` on make one run: all but the first of them are whole in both.
+	// Dimensions from in on make one run: all of them except the first are whole in both
+	// arrays.
 	in, n := len(shape), 1
 	for in > 0 {
 		in--

@@ -9,23 +9,22 @@ import (
 	"github.com/gomoe/gomoe/quant"
 )
 
-// Convert sets dst to the elements of src, converted to dst's element type. Both
-// have the same shape and do not overlap.
+// Convert sets dst to the elements of src, converted to dst's element type. Both have the
+// same shape and do not overlap.
 //
-//   - To a float type: rounded once to nearest, ties to even; what is too large
-//     becomes an infinity.
-//   - To an 8-bit float: rounded in the same way; what is too large, and an infinity
-//     too, becomes the largest finite number: E4M3Of and E5M2Of say more.
-//   - Float to integer: truncated towards zero; what is out of range becomes
-//     the nearest bound and a NaN becomes 0.
+//   - To a float type: rounded once to nearest, ties to even; an overflow becomes
+//     an infinity.
+//   - To an 8-bit float: rounded in the same way; an overflow or an infinity becomes
+//     the largest finite number (see E4M3Of and E5M2Of).
+//   - Float to integer: truncated towards zero; a value out of range becomes the
+//     nearest bound and a NaN becomes 0.
 //   - Integer to integer: modulo 2 to the number of bits.
-//   - To and from blocks: through f32, as quant.Quantize and quant.Dequantize do.
-//   - To bool: true if the element is not zero, also for a NaN. From bool: 0 or 1.
+//   - To and from blocks: through f32, using quant.Quantize and quant.Dequantize.
+//   - To bool: true if the element is not zero, including NaN. From bool: 0 or 1.
 //
-// Source: jax.lax.convert_element_type, which leaves floats that are out of range
-// to the platform. Convert does what XLA's CPU backend does with them, with one
-// difference: that backend rounds an f64 or i64 twice on its way to bf16, and
-// Convert rounds once.
+// Source: jax.lax.convert_element_type, which leaves floats that are out of range to the
+// platform. Convert follows XLA's CPU backend, with one difference: that backend rounds an
+// f64 or i64 twice on its way to bf16, and Convert rounds once.
 func Convert(dst, src Array) error {
 	if !sameShape(dst, src) {
 		return fmt.Errorf("array: convert %s into %s: the shapes differ, want one shape", src.Type, dst.Type)
@@ -79,7 +78,7 @@ func Convert(dst, src Array) error {
 	return nil
 }
 
-// widened converts by way of f32.
+// widened converts through f32.
 func widened[E Elem](dst Array, src []E, widen func([]float32, []E)) {
 	if dst.Type.DType == graph.F32 {
 		widen(Data[float32](dst), src)
@@ -90,7 +89,7 @@ func widened[E Elem](dst Array, src []E, widen func([]float32, []E)) {
 	fromFloat32(dst, wide)
 }
 
-// convertBlocks converts by way of f32.
+// convertBlocks converts through f32.
 func convertBlocks(dst, src Array) error {
 	wide := src
 	if src.Type.DType.IsBlock() {
@@ -208,7 +207,7 @@ func floatToInt[S float32 | float64](dst Array, src []S) {
 	}
 }
 
-// cast converts as Go does, which wraps integers and rounds floats to nearest.
+// cast converts like Go, which wraps integers and rounds floats to nearest.
 func cast[D, S number](dst []D, src []S) {
 	for i, x := range src {
 		dst[i] = D(x)
@@ -221,9 +220,9 @@ func notZero[S number](dst []bool, src []S) {
 	}
 }
 
-// saturate compares before it converts, because the result of Go's conversion
-// depends on the machine if the integer type cannot hold the float. float64(hi) is
-// hi or, for int64, hi+1, so every smaller float fits.
+// saturate compares before converting, because the result of Go's conversion is
+// machine-dependent if the integer type cannot hold the float. float64(hi) is hi or, for
+// int64, hi+1, so every smaller float fits.
 func saturate[D integer, S float32 | float64](dst []D, src []S, lo, hi D) {
 	flo, fhi := float64(lo), float64(hi)
 	for i, x := range src {
@@ -240,9 +239,9 @@ func saturate[D integer, S float32 | float64](dst []D, src []S, lo, hi D) {
 	}
 }
 
-// sticky returns x as a float64. If bits do not fit, the lowest bit of the result
-// is set when any lost bit is. Rounding the result to a narrower type gives the
-// same as rounding x.
+// sticky returns x as a float64. If it does not fit, the lowest bit of the result is set
+// if any lost bit is, so that rounding the result to a narrower type is the same as
+// rounding x.
 func sticky(x int64) float64 {
 	if -1<<53 <= x && x <= 1<<53 {
 		return float64(x)
@@ -254,9 +253,9 @@ func sticky(x int64) float64 {
 	return float64(y) * (1 << 11)
 }
 
-// As returns a copy of a with element type d, converted as Convert does. It panics
-// if d or a's element type is not an element type, or if the last dimension of a
-// is not a whole number of blocks of d.
+// As returns a copy of a converted to element type d; see Convert. It panics if d or a's
+// element type is not an element type, or if the last dimension of a is not a whole
+// number of blocks of d.
 func (a Array) As(d graph.DType) Array {
 	b := New(a.Type.With(d))
 	if err := Convert(b, a); err != nil {
@@ -268,8 +267,8 @@ func (a Array) As(d graph.DType) Array {
 // Float64s returns a copy of a's elements. An i64 beyond 2^53 is rounded.
 func (a Array) Float64s() []float64 { return Data[float64](a.As(graph.F64)) }
 
-// SetFloat64s sets a's elements to x, converted as Convert does. It is an error if
-// x does not have as many elements as a.
+// SetFloat64s sets a's elements to x; see Convert. It is an error if x does not have as
+// many elements as a.
 func (a Array) SetFloat64s(x []float64) error {
 	if len(x) != a.Type.Len() {
 		return fmt.Errorf("array: %d elements for %s, want %d", len(x), a.Type, a.Type.Len())
@@ -285,11 +284,10 @@ func (a Array) SetFloat64s(x []float64) error {
 // itself if its bits do; 0 and -0 differ.
 func Equal(a, b Array) bool { return a.Type.Equal(b.Type) && bytes.Equal(a.Bytes(), b.Bytes()) }
 
-// MaxDiff returns the largest |a-b| over the elements of two arrays of the same
-// shape, and the flat index where it first occurs. Equal elements, including
-// infinities, differ by 0, and so do two NaNs; a NaN and a number differ by +Inf.
-// The index is -1 if the arrays are empty, or if the shapes differ; in the latter
-// case max is +Inf.
+// MaxDiff returns the largest |a-b| over the elements of two arrays of the same shape,
+// and the flat index of its first occurrence. Equal elements, including infinities,
+// differ by 0, and so do two NaNs; a NaN and a number differ by +Inf. The index is -1 if
+// the arrays are empty, or if the shapes differ; in the latter case max is +Inf.
 func MaxDiff(a, b Array) (max float64, index int) {
 	if !sameShape(a, b) {
 		return math.Inf(1), -1
@@ -300,7 +298,7 @@ func MaxDiff(a, b Array) (max float64, index int) {
 	for i := range x {
 		d := math.Abs(x[i] - y[i])
 		switch nx, ny := x[i] != x[i], y[i] != y[i]; {
-		case whole: // exact, where float64 would round both to the same number
+		case whole: // exact, because float64 could round both to the same number
 			p, q := Data[int64](a)[i], Data[int64](b)[i]
 			d = float64(uint64(p) - uint64(q))
 			if p < q {

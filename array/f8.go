@@ -6,17 +6,18 @@ import (
 	"github.com/gomoe/gomoe/internal/half"
 )
 
-// E4M3 is an f8_e4m3 number, as bits: a sign, 4 bits of exponent with bias 7, and 3 of
-// fraction. There are no infinities, and one NaN for each sign. The largest number is
-// 448, the smallest normal one 2^-6, the smallest 2^-9. JAX calls it float8_e4m3fn.
+// E4M3 is the bits of an f8_e4m3 number: a sign, 4 bits of exponent with bias 7, and 3
+// bits of fraction. There are no infinities, and one NaN for each sign. The largest
+// number is 448, the smallest normal one 2^-6, the smallest 2^-9. JAX calls it
+// float8_e4m3fn.
 type E4M3 uint8
 
-// E5M2 is an f8_e5m2 number, as bits: a sign, 5 bits of exponent with bias 15, and 2 of
-// fraction, with infinities and NaNs as in binary16. The largest number is 57344, the
-// smallest normal one 2^-14, the smallest 2^-16.
+// E5M2 is the bits of an f8_e5m2 number: a sign, 5 bits of exponent with bias 15, and 2
+// bits of fraction, with infinities and NaNs as in binary16. The largest number is 57344,
+// the smallest normal one 2^-14, the smallest 2^-16.
 type E5M2 uint8
 
-// Every value of the two formats, by its code.
+// All values of the two formats, indexed by their bits.
 var (
 	e4m3Values = values(func(x E4M3) float32 {
 		sign, b := uint32(x&0x80)<<24, uint32(x&0x7f)
@@ -56,9 +57,9 @@ func (x E4M3) Float32() float32 { return e4m3Values[x] }
 func (x E5M2) Float32() float32 { return e5m2Values[x] }
 
 // E4M3Of returns x rounded to the nearest f8_e4m3 number, ties to even. It saturates: a
-// value beyond 448, also an infinity, becomes 448 with its sign. A NaN stays one, with
-// its sign. Source: the saturating conversion of OFP8, revision 1.0. JAX and ml_dtypes
-// make a NaN of what is beyond the range.
+// value beyond 448, including an infinity, becomes 448 with its sign. A NaN stays a NaN,
+// with its sign. Source: the saturating conversion of OFP8, revision 1.0. JAX and
+// ml_dtypes convert values beyond the range to NaN.
 func E4M3Of(x float32) E4M3 {
 	b := math.Float32bits(x)
 	sign := E4M3(b >> 24 & 0x80)
@@ -74,8 +75,8 @@ func E4M3Of(x float32) E4M3 {
 	return sign | E4M3((b-(127-7)<<23+0x7ffff+b>>20&1)>>20)
 }
 
-// E5M2Of is E4M3Of for f8_e5m2, whose largest number is 57344. An infinity becomes
-// 57344 too, as OFP8 saturates: only a code that was an infinity before is one.
+// E5M2Of is E4M3Of for f8_e5m2, where the largest number is 57344. An infinity becomes
+// 57344 as well, because OFP8 saturates.
 func E5M2Of(x float32) E5M2 {
 	b := math.Float32bits(x)
 	sign := E5M2(b >> 24 & 0x80)

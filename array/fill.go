@@ -6,7 +6,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Fill sets every element to x, converted to the element type as Convert does.
+// Fill sets every element to x, converted to the element type; see Convert.
 func (a Array) Fill(x float64) {
 	if math.Float64bits(x) == 0 {
 		clear(a.mem) // zero bits are zero in every element type

@@ -57,10 +57,9 @@ func HalfOf(x float32) Half {
 // HalfOf64 returns x rounded once; see BrainOf64.
 func HalfOf64(x float64) Half { return HalfOf(odd(x)) }
 
-// odd returns x rounded to odd: towards zero, and if that was inexact, with the
-// last bit set. After rounding to odd, a second rounding to a format that is at
-// least two bits narrower is correct (Boldo and Melquiond, "Emulation of a FMA
-// and correctly rounded sums", 2008).
+// odd returns x rounded to odd: towards zero, and if that was inexact, with the last bit
+// set. After rounding to odd, a second rounding to a format at least two bits narrower is
+// correct (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums", 2008).
 func odd(x float64) float32 {
 	f := float32(x)
 	if float64(f) == x || x != x {

@@ -15,10 +15,11 @@ import (
 	"github.com/gomoe/gomoe/internal/whole"
 )
 
-// The .npy format, https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html.
-// This package does not use sbinet/npyio, which knows neither float16 nor bfloat16, writes
-// slices and matrices only, and does not check the lengths in headers: a damaged file makes it
-// panic or allocate gigabytes. The tests use npyio as a second reader.
+// The .npy format,
+// https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html. This package
+// does not use sbinet/npyio, which supports neither float16 nor bfloat16, writes slices
+// and matrices only, and trusts the lengths in headers: a damaged file makes it panic or
+// allocate gigabytes. The tests use npyio as a second reader.
 const (
 	npyMagic = "\x93NUMPY"
 	// Largest header dictionary in bytes. numpy itself reads up to 10 000.
@@ -27,11 +28,11 @@ const (
 	npyRank = 64
 )
 
-// npyCode returns the type code without the byte order, "" for types that the format cannot
-// hold. numpy has no bfloat16: numpy with ml_dtypes saves one as two bytes of "void", and
-// loading such a file returns "void"; x.view(ml_dtypes.bfloat16) makes numbers of it again. It
-// saves an f8_e4m3 as one byte of "void" and an f8_e5m2 as "f1", which numpy itself does not
-// load again.
+// npyCode returns the type code without the byte order, "" for types missing in the
+// format. numpy has no bfloat16: numpy with ml_dtypes saves one as two bytes of "void",
+// and loading such a file returns "void"; x.view(ml_dtypes.bfloat16) turns it into
+// numbers again. It saves an f8_e4m3 as one byte of "void" and an f8_e5m2 as "f1", which
+// numpy itself cannot load.
 func npyCode(d graph.DType) string {
 	return map[graph.DType]string{
 		graph.Bool: "b1", graph.U8: "u1", graph.U32: "u4", graph.I32: "i4", graph.I64: "i8",
@@ -39,10 +40,11 @@ func npyCode(d graph.DType) string {
 	}[d]
 }
 
-// ReadNPY reads one array in numpy's .npy format, and reads no byte after it. It reads bool,
+// ReadNPY reads one array in numpy's .npy format, and no byte after it. It reads bool,
 // u8, u32, i32, i64, f16, f32 and f64, "f1" as f8_e5m2, one byte of "void" as f8_e4m3 and
-// two as bf16, in little-endian order; column-major data is transposed. It allocates at most twice as much as it has read,
-// whatever the header says. Errors name what is wrong with the file.
+// two as bf16, in little-endian order; column-major data is transposed. It allocates at
+// most twice as much as it has read, whatever the header says. Errors describe the fault
+// in the file.
 func ReadNPY(r io.Reader) (Array, error) {
 	a, err := readNPY(r)
 	if err != nil {
@@ -51,14 +53,14 @@ func ReadNPY(r io.Reader) (Array, error) {
 	return a, nil
 }
 
-// ReadFile reads an array from a .npy file, as ReadNPY does. Like numpy, it ignores bytes
+// ReadFile reads an array from a .npy file; see ReadNPY. Like numpy, it ignores bytes
 // after the array.
 func ReadFile(path string) (Array, error) {
 	return ReadFileIf(path, func(graph.Type) error { return nil })
 }
 
-// ReadFileIf is ReadFile for arrays of types for which accept returns no error. It returns
-// accept's error as it is, before it reads the elements, which may be many.
+// ReadFileIf is ReadFile for arrays of types accepted by accept. It returns accept's
+// error unchanged, before reading the elements, which may be many.
 func ReadFileIf(path string, accept func(graph.Type) error) (Array, error) {
 	f, _, err := infile.Open(path)
 	if err != nil {
@@ -79,9 +81,9 @@ func ReadFileIf(path string, accept func(graph.Type) error) (Array, error) {
 	return a, nil
 }
 
-// WriteNPY writes a in numpy's .npy format, version 1.0, row-major and
-// little-endian. A bf16 is written as numpy with ml_dtypes does, as two bytes of
-// "void", an f8_e4m3 as one byte of "void", and an f8_e5m2 as "f1".
+// WriteNPY writes a in numpy's .npy format, version 1.0, row-major and little-endian. As
+// in numpy with ml_dtypes, a bf16 is written as two bytes of "void", an f8_e4m3 as one
+// byte of "void", and an f8_e5m2 as "f1".
 func WriteNPY(w io.Writer, a Array) error {
 	if err := writeNPY(w, a); err != nil {
 		return fmt.Errorf("array: npy: %w", err)
@@ -89,8 +91,8 @@ func WriteNPY(w io.Writer, a Array) error {
 	return nil
 }
 
-// WriteFile writes a to a .npy file, as WriteNPY does. The file is complete or, after an
-// error, as it was before. An existing file is replaced.
+// WriteFile writes a to a .npy file; see WriteNPY. After an error the file is unchanged.
+// An existing file is replaced atomically.
 func WriteFile(path string, a Array) error {
 	if err := whole.Write(path, func(w io.Writer) error { return writeNPY(w, a) }); err != nil {
 		return fmt.Errorf("array: %s: %w", path, err)
@@ -107,7 +109,7 @@ func writeNPY(w io.Writer, a Array) error {
 		return fmt.Errorf("%s has no elements to write", a.Type)
 	}
 	order := "<"
-	if d := a.Type.DType; d.Size() == 1 && !d.IsF8() { // ml_dtypes gives its types of one byte an order
+	if d := a.Type.DType; d.Size() == 1 && !d.IsF8() { // ml_dtypes gives its one-byte types a byte order
 		order = "|"
 	}
 	var shape strings.Builder
@@ -180,7 +182,7 @@ func readNPY(r io.Reader) (Array, error) {
 	return readElements(r, t, fortran)
 }
 
-// readElements reads what follows the header.
+// readElements reads the elements after the header.
 func readElements(r io.Reader, t graph.Type, fortran bool) (Array, error) {
 	if err := inFile(r, t.Bytes()); err != nil {
 		return Array{}, fmt.Errorf("%s: %w", t, err)
@@ -201,8 +203,8 @@ func readElements(r io.Reader, t graph.Type, fortran bool) (Array, error) {
 	return a, nil
 }
 
-// inFile returns an error if r is a file that ends before the next n bytes, so that nothing
-// is read and no memory is taken for data that is not there.
+// inFile returns an error if r is a file that ends before the next n bytes, before
+// anything is read or allocated.
 func inFile(r io.Reader, n int64) error {
 	f, ok := r.(*os.File)
 	if !ok {
@@ -210,7 +212,7 @@ func inFile(r io.Reader, n int64) error {
 	}
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		return nil // a pipe: reading says how much there is
+		return nil // a pipe: its length shows only by reading
 	}
 	at, err := f.Seek(0, io.SeekCurrent)
 	if err != nil {
@@ -231,7 +233,7 @@ func short(err error, what string, want int) error {
 }
 
 // readBytes reads n bytes into 8-byte aligned memory. The memory grows as data arrives,
-// because n is only what the header claims.
+// because the n in a header may be false.
 func readBytes(r io.Reader, n int64) ([]byte, error) {
 	const first = 1 << 16 // words
 	total := n/8 + (n%8+7)/8

@@ -16,7 +16,7 @@ type npyDict struct {
 	shape   []int
 }
 
-// typed returns the type of the array. It is an error if no Array can hold it.
+// typed returns the type of the array. It is an error if it is no type of an Array.
 func (h npyDict) typed() (graph.Type, error) {
 	order, code := byte('|'), h.descr
 	if code != "" && strings.IndexByte("<>|=", code[0]) >= 0 {
@@ -160,7 +160,7 @@ func (p *npyParser) tuple() ([]int, error) {
 		if err != nil {
 			return nil, fmt.Errorf("shape: %s, want a dimension from 0 to 2^63-1", p.here())
 		}
-		p.rest = strings.TrimPrefix(p.rest[end:], "L") // Python 2 wrote long integers with an L
+		p.rest = strings.TrimPrefix(p.rest[end:], "L") // Python 2 wrote long integers with a suffix L
 		dims = append(dims, n)
 		if !p.skip(",") {
 			if err := p.want(")"); err != nil {

@@ -8,16 +8,16 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Arrays above this many elements print only the first and the last edge
-// indices of each dimension, as numpy does.
+// Arrays with more elements than this are printed with only the first and the last edge
+// indices of each dimension, as in numpy.
 const (
 	printed = 1000
 	edge    = 3
 )
 
-// String returns the type and the elements, nested in brackets; of a large
-// array only the corners. The text is for people: floats have only as many
-// digits as are needed to tell apart the numbers of their type.
+// String returns the type and the elements, nested in brackets; large arrays are
+// abbreviated to their corners. The text is for display: floats have only the digits
+// needed to distinguish the numbers of their type.
 func (a Array) String() string {
 	if a.Type.DType.IsBlock() {
 		elements := a.As(graph.F32).String()
@@ -81,7 +81,7 @@ func (p *printer) element(i int) string {
 		return strconv.Itoa(int(Data[int32](p.a)[i]))
 	case graph.I64:
 		return strconv.FormatInt(Data[int64](p.a)[i], 10)
-	case graph.F16: // 5 digits tell any two f16 numbers apart, 4 digits any two bf16 numbers
+	case graph.F16: // 5 digits distinguish any two f16 numbers, 4 digits any two bf16 numbers
 		return strconv.FormatFloat(float64(Data[Half](p.a)[i].Float32()), 'g', 5, 32)
 	case graph.BF16:
 		return strconv.FormatFloat(float64(Data[Brain](p.a)[i].Float32()), 'g', 4, 32)

@@ -6,11 +6,11 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// InSlabs returns an array of type t in which each index of dimension 0 lies in memory of its
-// own, a slab: the matrices of experts that are tensors of their own in a file, for example. The
-// array shares the memory, which it reads and never writes. Slab reads such an array, and Dense
-// copies it; Bytes and Data panic. As Over does, InSlabs panics if a slab has another size than
-// its part of the array, or if there is not one for each index.
+// InSlabs returns an array of type t with separate memory, a slab, for each index of
+// dimension 0, such as the matrices of experts stored as separate tensors in a file. The
+// array shares the memory, which it reads and never writes. Slab reads such an array, and
+// Dense copies it; Bytes and Data panic. Like Over, InSlabs panics if the number of slabs
+// or the size of a slab is wrong.
 func InSlabs(t graph.Type, slabs [][]byte) Array {
 	if t.Rank() == 0 || len(slabs) != t.Shape[0] {
 		panic(fmt.Sprintf("array: InSlabs(%s): %d slabs, want one for each index of dimension 0", t, len(slabs)))
@@ -34,11 +34,11 @@ func slabBytes(t graph.Type) int {
 	return int(t.Bytes()) / t.Shape[0]
 }
 
-// HasSlabs reports whether the array is one of InSlabs.
+// HasSlabs reports whether the array was made by InSlabs.
 func (a Array) HasSlabs() bool { return a.slabs != nil }
 
-// Slab returns the memory of index i of dimension 0, whether the array lies in slabs or in one
-// piece. That of an Outline has no bytes.
+// Slab returns the memory of index i of dimension 0, for arrays in slabs or in one piece.
+// For an Outline it has no bytes.
 func (a Array) Slab(i int) []byte {
 	if a.slabs != nil {
 		return a.slabs[i]
@@ -50,7 +50,7 @@ func (a Array) Slab(i int) []byte {
 	return a.mem[i*n : (i+1)*n : (i+1)*n]
 }
 
-// Dense returns the array in one piece: a itself, or a copy of one of InSlabs.
+// Dense returns the array in one piece: a itself, or a copy of an array in slabs.
 func (a Array) Dense() Array {
 	if a.slabs == nil {
 		return a

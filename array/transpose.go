@@ -6,8 +6,8 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Transposed returns a copy of the array with its dimensions the other way round: [out,in] of [in,out]. As slicing does, it panics
-// if the element type is one of blocks.
+// Transposed returns a copy of the array with its dimensions reversed: [out,in] for
+// [in,out]. Like slicing, it panics if the element type is in blocks.
 func (a Array) Transposed() Array {
 	t := graph.T(a.Type.DType, reversed(a.Type.Shape)...)
 	if t.DType.IsBlock() {
