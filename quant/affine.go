@@ -2,10 +2,12 @@ package quant
 
 import "math"
 
-// QuantizeAffine quantises x as MLX does: each group of numbers becomes integers of `bits` bits, 4 or 8, in words, the first in the
-// lowest bits, with a scale and a bias. A number is about its integer times the scale, plus the bias: the number of a group that is
-// furthest from 0 is met, and 0 is an integer's number where the group has both signs. len(x) is a multiple of group, and the
-// results have room for it: len(x)·bits/32 words, len(x)/group scales and biases. Source: mlx.core.quantize.
+// QuantizeAffine quantises x like MLX: each group of numbers becomes integers of bits
+// bits, 4 or 8, packed in words from the lowest bits up, with a scale and a bias. A
+// number is approximately its integer times the scale, plus the bias. The number of a
+// group with the largest absolute value is exact, and so is 0 if the group has both
+// signs. len(x) is a multiple of group, and the results have len(x)·bits/32 words and
+// len(x)/group scales and biases. Source: mlx.core.quantize.
 func QuantizeAffine(words []uint32, scales, biases, x []float32, bits, group int) {
 	most, per := float32(uint32(1)<<bits-1), 32/bits
 	clear(words[:len(x)/per])
@@ -32,8 +34,8 @@ func QuantizeAffine(words []uint32, scales, biases, x []float32, bits, group int
 	}
 }
 
-// DequantizeAffine sets x to the numbers that words with scales and biases stand for, each rounded after the product and after the
-// sum. Lengths are as those of QuantizeAffine.
+// DequantizeAffine sets x to the numbers encoded by words, scales and biases, rounded
+// after the product and after the sum. Lengths are as in QuantizeAffine.
 func DequantizeAffine(x []float32, words []uint32, scales, biases []float32, bits, group int) {
 	mask, per := uint32(1)<<bits-1, 32/bits
 	for i := range x {

@@ -1,5 +1,5 @@
-// Package quant defines the element types that store weights in blocks, byte for byte as in
-// GGUF files: which numbers a block stands for, and how to find a block for given numbers.
+// Package quant defines the element types that store weights in blocks, byte for byte as
+// in GGUF files. It decodes blocks to numbers and encodes numbers as blocks.
 //
 //	type     elements  bytes  an element is
 //	q8_0           32     34  d·q, q in -127..127
@@ -18,11 +18,12 @@
 //	iq4_nl         32     18  d·v, v one of 16 values in -127..113
 //	iq4_xs        256    136  d·s·v, v as in iq4_nl; s in -32..31 for each 32
 //
-// d and m are f16, e is a byte; numbers are little-endian. An array of one of these types has
-// rows of whole blocks.
+// d and m are f16, e is a byte; numbers are little-endian. An array of one of these types
+// has rows of whole blocks.
 //
-// Everything here works on plain slices; array.Convert does the same for arrays.
+// The package works on plain slices; array.Convert does the same for arrays.
 //
-// Begin with Quantize and Dequantize. Products with such blocks are kernels of grouped_matmul
-// and dot_general, which do not dequantise the blocks first. GGUF files are not read here.
+// Begin with Quantize and Dequantize. Products with such blocks are kernels of
+// grouped_matmul and dot_general, which do not dequantise the blocks first. Package
+// checkpoint reads GGUF files.
 package quant

@@ -2,10 +2,9 @@ package quant
 
 import "math"
 
-// fit returns a scale s ≥ 0 and an offset t ≥ 0 for which the values s·q - t, q
-// in 0..top, come close to x. It tries some scales around the one that covers the
-// range of x; for each scale it picks every q and then solves for the best s and
-// t.
+// fit returns a scale s ≥ 0 and an offset t ≥ 0 such that the values s·q - t, q in
+// 0..top, approximate x. It tries some scales around the one that covers the range of x.
+// For each scale it picks every q and then solves for the best s and t.
 func fit(x []float32, top int) (s, t float32) {
 	lo, hi := float32(0), x[0] // the offset is never below 0
 	for _, v := range x {
@@ -49,9 +48,9 @@ func fit(x []float32, top int) (s, t float32) {
 	return s, t
 }
 
-// fitSigned returns a scale s for which the values s·q, q in -top..top-1, come
-// close to x. The sign of s is chosen so that the element of x with the largest
-// absolute value may be -top.
+// fitSigned returns a scale s such that the values s·q, q in -top..top-1, approximate x.
+// The sign of s is chosen so that the element of x with the largest absolute value may be
+// -top.
 func fitSigned(x []float32, top int) float32 {
 	peak := float32(0)
 	for _, v := range x {

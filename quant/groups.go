@@ -8,8 +8,8 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// A Group is 128 weights in the form in which products are made of them: integers,
-// with a scale and an offset for every 32. Weight i is
+// A Group is 128 weights in the form used by products: integers, with a scale and an
+// offset for every 32. Weight i is
 //
 //	Scale[i/32]·int8(Q[i]) + Offset[i/32]
 //
@@ -20,14 +20,13 @@ type Group struct {
 	_             [32]byte // a group has whole cache lines, and the layout of a rounded row
 }
 
-// HasGroups reports whether blocks of type d can be written as groups: those of q8_0,
-// q4_k, q6_k, q2_k, iq2_xxs and mxfp4 cannot, because products are made of these
-// without groups.
+// HasGroups reports whether blocks of type d can be written as groups. The types q8_0,
+// q4_k, q6_k, q2_k, iq2_xxs and mxfp4 cannot, because their products do not use groups.
 func HasGroups(d graph.DType) bool { return d >= graph.Q4_0 && d.IsBlock() }
 
-// Unpack sets groups to the weights that the blocks of type d stand for. Groups behind
-// the last block become zeros. Unpack panics if there are not as many groups as the
-// blocks need, or if d has no groups.
+// Unpack sets groups to the weights encoded by the blocks of type d. Groups after the
+// last block become zeros. Unpack panics if there are too few groups for the blocks, or
+// if d has no groups.
 func Unpack(groups []Group, d graph.DType, blocks []byte) {
 	n, size := d.Block()
 	if elements := len(blocks) / size * n; len(groups) != (elements+127)/128 || len(blocks)%size != 0 {
@@ -113,7 +112,7 @@ func numbers(y []float32, q *[32]byte, scale, offset float32) {
 	}
 }
 
-// noOffset returns -0, which changes no number when it is added: 0 makes 0 of -0.
+// noOffset returns -0, the identity of addition: adding 0 would turn -0 into 0.
 func noOffset() float32 { return math.Float32frombits(1 << 31) }
 
 // These functions work on 8 bytes of a word at a time.

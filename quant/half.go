@@ -38,7 +38,7 @@ func setHalf(b []byte, x float32) float32 {
 	return Half(b)
 }
 
-// nearest returns the integer in lo..hi that is nearest to x; ties go away from
+// nearest returns the integer in lo..hi nearest to x; ties go away from
 // 0. It returns lo for a NaN.
 func nearest(x float32, lo, hi int) int {
 	r := math.Round(float64(x))

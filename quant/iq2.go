@@ -15,7 +15,7 @@ import (
 // byte.
 func IQ2Grid() *[256]uint64 { return &iq2Grid }
 
-// IQ2Signs returns the 8 signs, one bit each, that 7 bits stand for.
+// IQ2Signs returns the 8 signs, one bit each, encoded by 7 bits.
 func IQ2Signs(seven uint32) byte {
 	s := byte(seven & 127)
 	return s | byte(bits.OnesCount8(s)&1)<<7
@@ -40,9 +40,8 @@ func decodeIQ2(y []float32, b []byte) {
 	}
 }
 
-// encodeIQ2 picks the signs, then for each 32 elements a scale and the book entries
-// that are nearest with it, then d and s, and finally the entries again for the
-// rounded scales.
+// encodeIQ2 picks the signs, then for each 32 elements a scale and the nearest book
+// entries for it, then d and s, and finally the entries again for the rounded scales.
 func encodeIQ2(b []byte, x []float32) {
 	var scale [8]float32
 	var sizes [256]float32
@@ -69,9 +68,9 @@ func encodeIQ2(b []byte, x []float32) {
 	}
 }
 
-// signsOf sets sizes to |x| and returns the signs of the first 7 elements. If an
-// odd number of elements of x is negative, the smallest size is negated, which
-// makes that number even.
+// signsOf sets sizes to |x| and returns the signs of the first 7 elements. If an odd
+// number of elements of x is negative, the smallest size is negated to make that number
+// even.
 func signsOf(sizes, x []float32) byte {
 	s, least := byte(0), 0
 	for i, v := range x {
@@ -115,8 +114,8 @@ func iq2Scale(x []float32) float32 {
 	return best
 }
 
-// nearestEntry returns the entry whose vector times s is nearest to x, and the
-// squared distance.
+// nearestEntry returns the entry with the vector that, multiplied by s, is nearest to x,
+// and the squared distance.
 func nearestEntry(x []float32, s float32) (byte, float32) {
 	var cost [3][8]float32 // of each of the 3 sizes at each of the 8 places
 	for k, size := range [3]float32{8, 25, 43} {

@@ -1,8 +1,7 @@
 package quant
 
-// iq2Grid is the code book of IQ2_XXS: 256 vectors of 8 sizes, each 8, 25 or 43.
-// The first size is in the lowest byte. The format defines which 256 vectors these
-// are.
+// iq2Grid is the code book of IQ2_XXS, fixed by the format: 256 vectors of 8 sizes, each
+// 8, 25 or 43. The first size is in the lowest byte.
 var iq2Grid = [256]uint64{
 	0x0808080808080808, 0x080808080808082b, 0x0808080808081919, 0x0808080808082b08,
 	0x0808080808082b2b, 0x0808080808190819, 0x0808080808191908, 0x08080808082b0808,

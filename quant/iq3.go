@@ -78,7 +78,7 @@ func iq3Scale(x []float32) float32 {
 	return best
 }
 
-// nearestIQ3 returns the entry whose vector times s is nearest to x.
+// nearestIQ3 returns the entry with the vector that, multiplied by s, is nearest to x.
 func nearestIQ3(x []float32, s float32) byte {
 	var cost [8][4]float32 // of each of the 8 sizes at each of the 4 places
 	for k, size := range [8]float32{4, 12, 20, 28, 36, 44, 52, 62} {

@@ -1,8 +1,7 @@
 package quant
 
-// iq3Grid is the code book of IQ3_XXS: 256 vectors of 4 sizes, each 4, 12, 20, 28, 36,
-// 44, 52 or 62. The first size is in the lowest byte. The format defines which 256
-// vectors these are.
+// iq3Grid is the code book of IQ3_XXS, fixed by the format: 256 vectors of 4 sizes, each
+// 4, 12, 20, 28, 36, 44, 52 or 62. The first size is in the lowest byte.
 var iq3Grid = [256]uint32{
 	0x04040404, 0x04040414, 0x04040424, 0x04040c0c, 0x04040c1c, 0x04040c3e, 0x04041404, 0x04041414,
 	0x04041c0c, 0x04042414, 0x04043e1c, 0x04043e2c, 0x040c040c, 0x040c041c, 0x040c0c04, 0x040c0c14,

@@ -17,7 +17,7 @@ func unpackIQ4NL(q *[32]byte, b []byte) (scale, offset float32) {
 	return Half(b), noOffset()
 }
 
-// look sets q to 32 values. The 16 bytes p have their numbers.
+// look sets q to the 32 values with the numbers in the 16 bytes p.
 func look(q *[32]byte, p []byte) {
 	value := IQ4Values()
 	for i, n := range p[:16] {
@@ -47,7 +47,7 @@ func encodeIQ4NL(b []byte, x []float32) {
 	encodeIQ4(b[2:], x, setHalf(b, iq4Fit(x)))
 }
 
-// encodeIQ4 writes the numbers of the values that times d are nearest to x.
+// encodeIQ4 writes the numbers of the values that, multiplied by d, are nearest to x.
 func encodeIQ4(p []byte, x []float32, d float32) {
 	value := IQ4Values()
 	inverse := ratio(1, d)
@@ -73,8 +73,8 @@ func encodeIQ4XS(b []byte, x []float32) {
 	}
 }
 
-// iq4Fit returns a scale for 32 elements. It tries some scales with which the element of
-// the largest absolute value is near the first or near the last value.
+// iq4Fit returns a scale for 32 elements. It tries some scales that put the element with
+// the largest absolute value near the first or near the last value.
 func iq4Fit(x []float32) float32 {
 	value := IQ4Values()
 	peak := float32(0)
@@ -103,7 +103,7 @@ func iq4Fit(x []float32) float32 {
 	return s
 }
 
-// nearestValue returns the number of the value that is nearest to x, and 0 for a NaN.
+// nearestValue returns the number of the value nearest to x, and 0 for a NaN.
 func nearestValue(value *[16]int8, x float32) int {
 	n := 0
 	for half := 8; half > 0; half /= 2 {

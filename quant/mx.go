@@ -2,10 +2,9 @@ package quant
 
 import "math"
 
-// A block of mxfp4 is e, followed by 16 bytes: elements 0 to 15 in the low halves,
-// 16 to 31 in the high halves. Source: OCP Microscaling Formats (MX) specification
-// 1.0. Here values are doubled and the scale is halved, so that the values are
-// integers.
+// A block of mxfp4 is e, followed by 16 bytes: elements 0 to 15 in the low halves, 16 to
+// 31 in the high halves. Source: OCP Microscaling Formats (MX) specification 1.0. Here
+// values are doubled and the scale is halved, making the values integers.
 
 // MXValues returns the 16 values of an element, times 2.
 func MXValues() [16]int8 {

@@ -1,9 +1,8 @@
 package quant
 
-// A block of q2_k is 16 bytes with the scales s in their low halves and the
-// offsets t in their high halves, then 64 bytes with the elements, then d and m.
-// Each 128 elements take 32 bytes: the 32 elements that begin at 32k lie in bits
-// 2k and 2k+1 of these bytes.
+// A block of q2_k is 16 bytes with the scales s in their low halves and the offsets t in
+// their high halves, then 64 bytes with the elements, then d and m. Each 128 elements
+// take 32 bytes: the 32 elements from 32k on are in bits 2k and 2k+1 of these bytes.
 
 const (
 	q2Q = 16

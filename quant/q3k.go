@@ -2,8 +2,8 @@ package quant
 
 // A block of q3_k is 32 bytes with the highest bits of elements, 64 bytes with the other
 // two bits, 12 bytes with 16 scales s of 6 bits, and d. Bit j of the first 32 bytes is
-// the highest bit of the elements 32j to 32j+31. The other bits lie as in q2_k. q is
-// stored with 4 added, and s with 32.
+// the highest bit of the elements 32j to 32j+31. The other bits are stored as in q2_k. q
+// is stored with 4 added, and s with 32.
 
 const (
 	q3Low   = 32
@@ -11,7 +11,7 @@ const (
 	q3D     = 108
 )
 
-// q3Scales reads the scale of the 16 elements that begin at 16j.
+// q3Scales reads the scale of the 16 elements from 16j on.
 func q3Scales(p []byte, j int) int {
 	return int(p[j%8]>>(j/8*4)&15|p[8+j%4]>>(j/4*2)&3<<4) - 32
 }
@@ -38,7 +38,7 @@ func decodeQ3K(y []float32, b []byte) {
 	}
 }
 
-// unpackQ3K multiplies the elements with their scales, since 32 elements of a group have
+// unpackQ3K multiplies the elements by their scales, because 32 elements of a group share
 // one scale: -s·q is in -128..127, and its scale is -d.
 func unpackQ3K(g *[2]Group, b []byte) {
 	d := -Half(b[q3D:])

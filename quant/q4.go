@@ -36,8 +36,8 @@ func encodeQ41(b []byte, x []float32) {
 	}
 }
 
-// fromPeak writes the scale d with which the element that has the largest absolute
-// value becomes -top, and returns 1/d.
+// fromPeak writes the scale d that maps the element with the largest absolute value to
+// -top, and returns 1/d.
 func fromPeak(b []byte, x []float32, top float32) (inverse float32) {
 	peak := float32(0)
 	for _, v := range x {
@@ -50,8 +50,8 @@ func fromPeak(b []byte, x []float32, top float32) (inverse float32) {
 	return ratio(1, d)
 }
 
-// fromRange writes the scale d and the smallest element, between which and the largest
-// element lie `top` steps of d. It returns 1/d and the smallest element.
+// fromRange writes the scale d and the smallest element; top steps of d cover the range
+// from the smallest to the largest element. It returns 1/d and the smallest element.
 func fromRange(b []byte, x []float32, top float32) (inverse, lo float32) {
 	lo, hi := x[0], x[0]
 	for _, v := range x {
@@ -63,8 +63,8 @@ func fromRange(b []byte, x []float32, top float32) (inverse, lo float32) {
 	return ratio(1, d), lo
 }
 
-// stepsUp returns x + zero rounded to the nearest integer in 0..top, as ggml rounds it:
-// halves go up. It returns 0 for a NaN, which 0 times an infinite inverse is.
+// stepsUp returns x + zero rounded to the nearest integer in 0..top, halves up, as in
+// ggml. It returns 0 for a NaN, such as 0 times an infinite inverse.
 func stepsUp(x, zero float32, top int) int {
 	r := x + (zero + 0.5)
 	switch {

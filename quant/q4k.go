@@ -4,7 +4,7 @@ package quant
 // and 128 bytes of elements. Each 32 of these bytes hold elements 64c to 64c+31 in
 // the low halves and 64c+32 to 64c+63 in the high halves.
 
-// Q4Scale reads the scale and the offset of the 32 elements that begin at 32j.
+// Q4Scale reads the scale and the offset of the 32 elements from 32j on.
 func Q4Scale(p []byte, j int) (s, t byte) {
 	if j < 4 {
 		return p[j] & 63, p[j+4] & 63

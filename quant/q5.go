@@ -18,7 +18,7 @@ func unpackQ51(q *[32]byte, b []byte) (scale, offset float32) {
 }
 
 // fiveBits sets q to 32 numbers of 5 bits. The bytes p are 4 with their highest bits,
-// and 16 with the others.
+// followed by 16 with the others.
 func fiveBits(q *[32]byte, p []byte) {
 	for i := 0; i < 16; i += 8 {
 		v := word(p[4+i:])

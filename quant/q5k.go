@@ -1,7 +1,7 @@
 package quant
 
-// A block of q5_k is that of q4_k with 32 bytes before the elements. Bit j of these
-// bytes is the highest bit of the elements 32j to 32j+31.
+// A block of q5_k is a block of q4_k with 32 further bytes before the elements. Bit j of
+// these bytes is the highest bit of the elements 32j to 32j+31.
 
 const (
 	q5High = 16

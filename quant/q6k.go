@@ -1,10 +1,9 @@
 package quant
 
-// A block of q6_k is 128 bytes with the low 4 bits of elements, 64 bytes with the
-// high 2 bits, 16 signed scales and d. Each 128 elements use 64 low bytes:
-// elements 0 to 63 are in their low halves, 64 to 127 in their high halves. The 32
-// elements that begin at 32k have their high bits in bits 2k and 2k+1 of 32 bytes.
-// q is stored with 32 added.
+// A block of q6_k is 128 bytes with the low 4 bits of elements, 64 bytes with the high 2
+// bits, 16 signed scales and d. Each 128 elements use 64 low bytes: elements 0 to 63 are
+// in their low halves, 64 to 127 in their high halves. The 32 elements from 32k on have
+// their high bits in bits 2k and 2k+1 of 32 bytes. q is stored with 32 added.
 
 const (
 	q6High  = 128
@@ -12,7 +11,7 @@ const (
 	q6D     = 208
 )
 
-// q6At says where the 16 elements that begin at 16j lie.
+// q6At returns the positions of the 16 elements from 16j on.
 func q6At(j int) (low, lowShift, high, highShift int) {
 	part, k := j/8, j%8
 	return part*64 + k%4*16, k / 4 * 4, q6High + part*32 + k%2*16, k / 2 * 2

@@ -15,7 +15,7 @@ func encodeQ8(b []byte, x []float32) {
 	if d == 0 {
 		return
 	}
-	inverse := 1 / d // infinite for the smallest blocks, whose d is 0 in f16
+	inverse := 1 / d // infinite for the smallest blocks, where d is 0 in f16
 	for i, v := range x {
 		b[2+i] = byte(int8(nearest(v*inverse, -127, 127)))
 	}

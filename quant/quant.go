@@ -15,12 +15,11 @@ func Types() []graph.DType {
 	}
 }
 
-// Dequantize sets dst to the elements that the blocks of type d stand for. It is
-// an error if d is not a type in blocks, or if there are more or fewer blocks
-// than dst needs.
+// Dequantize sets dst to the elements encoded by the blocks of type d. It is an error if
+// d is not a type in blocks, or if there are more or fewer blocks than dst needs.
 //
-// Products of factors are rounded to f32 from left to right, in the order of the
-// table in the package comment.
+// Products of factors are rounded to f32 from left to right, in the order of the table in
+// the package comment.
 func Dequantize(dst []float32, d graph.DType, blocks []byte) error {
 	if err := check(d, len(dst), len(blocks)); err != nil {
 		return err
@@ -32,14 +31,13 @@ func Dequantize(dst []float32, d graph.DType, blocks []byte) error {
 	return nil
 }
 
-// Quantize sets blocks to blocks of type d that come close to src. For q8_0, mxfp4,
-// q4_0, q4_1, q5_0 and q5_1 these are ggml's blocks: the largest element, or the range of
-// the elements, gives the scale. For the other types a search over a few
-// scales picks those with the least sum of squared errors. A block with a NaN or
-// an infinity in src is set to one whose elements are all NaN; in mxfp4 its
-// elements are infinite.
+// Quantize sets blocks to blocks of type d that approximate src. For q8_0, mxfp4, q4_0,
+// q4_1, q5_0 and q5_1 these are ggml's blocks: the largest element, or the range of the
+// elements, gives the scale. For the other types a search over a few scales minimises the
+// sum of squared errors. If src has a NaN or an infinity, all elements of its block
+// become NaN, or infinite in mxfp4.
 //
-// The errors are those of Dequantize.
+// Its errors are as for Dequantize.
 func Quantize(blocks []byte, d graph.DType, src []float32) error {
 	if err := check(d, len(src), len(blocks)); err != nil {
 		return err
@@ -71,8 +69,8 @@ func check(d graph.DType, elements, bytes int) error {
 	return nil
 }
 
-// decode, encode and poison know single blocks of all types. They call the functions of a
-// type by name: what is given to a function from a table would have to be on the heap.
+// decode, encode and poison switch over all types. They call the functions of a type by
+// name, because arguments of calls through a table would escape to the heap.
 
 func decode(y []float32, d graph.DType, b []byte) {
 	switch d {
@@ -133,7 +131,7 @@ func encode(b []byte, d graph.DType, x []float32) {
 	}
 }
 
-// poison sets b, which is zeros, to a block whose scale is a NaN.
+// poison sets b, which is zeros, to a block with a NaN as its scale.
 func poison(b []byte, d graph.DType) {
 	switch d {
 	case graph.MXFP4:
