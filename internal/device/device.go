@@ -1,5 +1,5 @@
-// Package device opens the devices of Metal. In programs that cannot load the system's
-// libraries, opening one is an error that says why.
+// Package device opens Metal's devices. In programs that cannot load system libraries,
+// opening a device is an error that explains why.
 package device
 
 import "github.com/gomoe/gomoe/runtime"
@@ -13,7 +13,7 @@ type Device interface {
 // Emulated is the name of the device that runs Metal's kernels on the processor.
 const Emulated = "metal-emulated"
 
-// Counting is the name of Emulated with kernels that count what they do.
+// Counting is the name of Emulated with kernels that count their operations.
 const Counting = "metal-counting"
 
 // CountingTensors is the name of Counting with tensor operations.

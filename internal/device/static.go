@@ -9,8 +9,8 @@ import (
 	"runtime"
 )
 
-// Open returns an error that says why there is no device: a program that loads Metal, or
-// its stand-in, must be linked with the system's C library, and this program is not.
+// Open returns an error: a program that loads Metal, or its stand-in, must be linked with
+// the system's C library, and this program is not.
 func Open(_ context.Context, name string) (Device, error) {
 	if name == Emulated || name == Counting || name == CountingTensors {
 		return nil, missing("device metal-emulated loads libraries of the system, and this program is linked statically: build it with -tags native")
@@ -18,7 +18,8 @@ func Open(_ context.Context, name string) (Device, error) {
 	return nil, missing(fmt.Sprintf("metal: no GPU on %s/%s, only macOS has Metal; -device metal-emulated runs the same kernels on the processor", runtime.GOOS, runtime.GOARCH))
 }
 
-// missing is the error of what this program cannot do. It wraps errors.ErrUnsupported.
+// missing is the error of an operation that this program does not support. It wraps
+// errors.ErrUnsupported.
 type missing string
 
 func (m missing) Error() string { return string(m) }

@@ -1,6 +1,5 @@
-// Package dynlib loads libraries of the system and calls their functions, without cgo:
-// RDMA verbs, MPI, Metal. On systems for which this is not known to work, every Open
-// returns an error.
+// Package dynlib loads system libraries and calls their functions, without cgo: RDMA
+// verbs, MPI, Metal. On systems without known support, every Open returns an error.
 package dynlib
 
 import (
@@ -11,14 +10,15 @@ import (
 // Library is an open library. It is never 0.
 type Library uintptr
 
-// Function is the name of a library's function, and where Bind puts its address.
+// Function is the name of a library's function, and the destination for its address in
+// Bind.
 type Function struct {
 	Name string
 	To   *uintptr
 }
 
-// Bind looks up functions and returns the names of those that the library lacks, in
-// the given order.
+// Bind looks up functions and returns the names of those missing in the library, in the
+// given order.
 func (l Library) Bind(functions ...Function) (missing []string) {
 	for _, f := range functions {
 		var err error
@@ -29,8 +29,8 @@ func (l Library) Bind(functions ...Function) (missing []string) {
 	return missing
 }
 
-// First opens the first of the files that bind accepts. If there is none, the error
-// lists what was tried and why each file could not be used.
+// First opens the first of the files that bind accepts. If there is none, the error lists
+// the files tried, each with the reason.
 func First(files []string, bind func(file string, l Library) error) error {
 	var tried []string
 	for _, file := range files {

@@ -22,10 +22,10 @@ func C(name string) (uintptr, error) { return purego.Dlsym(purego.RTLD_DEFAULT, 
 
 // Call calls a C function that takes integers and pointers, and returns its two result
 // registers. A pointer must be converted to uintptr in the argument list itself: only
-// then is its memory kept alive and on the heap, where it does not move. A pointer that
-// was converted earlier may point into a stack that has moved since. A function that
-// passes its own arguments on must be marked go:uintptrescapes too. A call with a slice
-// as args allocates nothing.
+// then is its memory kept alive and on the heap, where it does not move. A pointer
+// converted earlier may point into a stack that has moved since. A function that forwards
+// its own arguments must be marked go:uintptrescapes as well. A call with a slice as args
+// allocates nothing.
 //
 //go:uintptrescapes
 func Call(fn uintptr, args ...uintptr) (r1, r2 uintptr) {

@@ -17,7 +17,7 @@ func (Library) Close()                         {}
 func (Library) Symbol(string) (uintptr, error) { return 0, unsupported() }
 func C(string) (uintptr, error)                { return 0, unsupported() }
 
-// Call is never called: nothing has returned the address of a function.
+// Call is never called: no function's address can be obtained.
 func Call(uintptr, ...uintptr) (r1, r2 uintptr) { panic(unsupported()) }
 
 func Double(uintptr) func(a, b uintptr) float64 { panic(unsupported()) }

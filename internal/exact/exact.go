@@ -12,14 +12,15 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// axes returns the mesh axes that may split the batch and the experts. Along others the bits
-// depend on how many ranks there are.
+// axes returns the mesh axes that may split the batch and the experts. Along others the
+// bits depend on the number of ranks.
 func axes() []string { return []string{"dp", "ep"} }
 
-// Program returns p, without calls, with sums in so many blocks, a power of two, for inputs that
-// are placed as place says (see sharding.Propagate). It is the same program for every mesh
-// that splits the batch over at most as many ranks as there are blocks, of which each has whole
-// ones (see sharding.Mesh). Errors name the line of what has no such form.
+// Program returns p, without calls, with sums in the given number of blocks, a power of
+// two, for inputs placed according to place (see sharding.Propagate). It is the same
+// program for every mesh that splits the batch over at most as many ranks as blocks, with
+// whole blocks on each rank (see sharding.Mesh). Errors name the line of an equation
+// without such a form.
 func Program(ctx context.Context, p *graph.Program, m sharding.Mesh, place map[string]sharding.Spec, blocks int) (*graph.Program, error) {
 	if blocks < 1 || blocks&(blocks-1) != 0 {
 		return nil, fmt.Errorf("exact: %s with %d blocks, want a power of two, at least the number of ranks that split the batch, such as 8", p.Name, blocks)
@@ -116,7 +117,7 @@ func rewrite(a *sharding.Assignment, blocks int, inside bool) (*graph.Program, e
 	return p, err
 }
 
-// equation returns what stands for the results of e, whose new arguments are in.
+// equation returns the replacements for the results of e, with the new arguments in.
 func (r *rewriter) equation(t *graph.Tracer, e *graph.Eqn, in []*graph.Value) []*graph.Value {
 	fail := func(err error) []*graph.Value {
 		if r.err == nil {
@@ -153,7 +154,7 @@ func (r *rewriter) equation(t *graph.Tracer, e *graph.Eqn, in []*graph.Value) []
 	if q == nil {
 		return t.Apply(e.Prim, in...)
 	}
-	// Summands of 16 bits would be rounded on the way.
+	// Summands of 16 bits would be rounded before being added.
 	for i, v := range in {
 		if narrow(v) {
 			in[i] = pr.ConvertElementType(v, graph.F32)
@@ -184,8 +185,8 @@ func leaves(dec sharding.Decision) bool {
 	return false
 }
 
-// placedNext reports whether v is only placed, once, so that its sum is completed on the way.
-// In loops a sum could stay pending until the loop has ended.
+// placedNext reports whether v is only placed, once, which completes its sum. In loops a
+// sum could stay pending until the loop has ended.
 func (r *rewriter) placedNext(v *graph.Value) bool {
 	if r.inside || len(r.uses[v]) != 1 || r.uses[v][0] == nil {
 		return false
@@ -203,7 +204,7 @@ func narrow(v *graph.Value) bool {
 	return v.Type.DType == graph.BF16 || v.Type.DType == graph.F16
 }
 
-// entries returns the placement without pending sums, as sharding_constraint takes it.
+// entries returns the placement without pending sums, in the form of sharding_constraint.
 func entries(s sharding.Spec) []string {
 	var list []string
 	for _, d := range s.Dims {
@@ -212,7 +213,7 @@ func entries(s sharding.Spec) []string {
 	return list
 }
 
-// travels returns an error if what a primitive exchanges depends on the mesh.
+// travels returns an error if the data exchanged by a primitive depends on the mesh.
 func travels(p graph.Primitive) error {
 	var home ep.Exchange
 	var wire graph.DType

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// Compare says in a few lines where the ranks of a job were: the last operation of
-// each rank, with times on rank 0's clock, and which ranks were behind the others.
+// Compare describes in a few lines the progress of the ranks of a job: the last operation
+// of each rank, with times on rank 0's clock, and the ranks lagging behind the others.
 // Records of several jobs are an error.
 func Compare(dumps []Dump) (string, error) {
 	if len(dumps) == 0 {
@@ -54,12 +54,12 @@ func Compare(dumps []Dump) (string, error) {
 	return s.String(), nil
 }
 
-// together is the longest time between the connections of two ranks of one job, if there is
-// no other sign that their records belong together.
+// together is the longest time between the connections of two ranks of one job, if
+// nothing else shows that their records belong together.
 const together = 2 * time.Minute
 
-// apart says why two records do not belong to the same run of a job. It is empty if they
-// may belong to the same run.
+// apart returns the reason why two records belong to different runs of a job. It is empty
+// if they may belong to the same run.
 func apart(a, b Dump) string {
 	who := func(d Dump) string {
 		return fmt.Sprintf("rank %d of %d of job %s, which had connected at %s", d.Rank, d.Size, plain(d.Job), d.Started.Add(d.Offset).UTC().Format(time.RFC3339))
@@ -88,7 +88,7 @@ func closed(dumps []Dump) []int {
 	return slices.Compact(ranks)
 }
 
-// absent prints that there are no records of the ranks from `from` to before `to`.
+// absent prints that there are no records of the ranks from from to before to.
 func absent(s *strings.Builder, early []int, from, to int) {
 	say := func(to int) {
 		switch to - from {

@@ -17,7 +17,7 @@ import (
 type Dump struct {
 	Gomoe string `json:"gomoe"` // flight
 	About
-	Why     string      `json:"why"`     // what made the rank write it
+	Why     string      `json:"why"`     // the reason for writing it
 	Written time.Time   `json:"written"` // by the rank's clock
 	Begun   int64       `json:"begun"`   // number of all operations so far; Ops has the last of them
 	Ops     []Operation `json:"ops"`     // the oldest first
@@ -34,14 +34,14 @@ type Operation struct {
 	Peer   *int      `json:"peer,omitempty"`
 	Line   string    `json:"line"`
 	Began  time.Time `json:"began"`
-	// Micros is how long the operation took, or how long it has been running.
+	// Micros is the duration of the operation, so far if it is running.
 	Micros float64 `json:"us"`
 	// State is done, failed or running.
 	State string `json:"state"`
 	Error string `json:"error,omitempty"`
 }
 
-// Take returns what has been recorded so far. why says why it was asked for.
+// Take returns the record so far. why is the reason for taking it.
 func (r *Recorder) Take(why string) Dump {
 	now := time.Now()
 	r.mu.Lock()
@@ -99,8 +99,8 @@ func (d Dump) Save(folder Folder) (string, error) {
 	return filepath.Join(folder.Path, d.Name()), nil
 }
 
-// largest is the most bytes that Read takes. A record of Kept operations among a thousand
-// ranks has less than 2 MB.
+// largest is the most bytes that Read accepts. A record of Kept operations among a
+// thousand ranks has less than 2 MB.
 const largest = 64 << 20
 
 // Read returns the record in the file.

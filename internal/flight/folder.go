@@ -6,21 +6,21 @@ import (
 	"path/filepath"
 )
 
-// Folder is where records are written.
+// Folder is the destination of records.
 type Folder struct {
 	Path string
-	// Private is set for a folder among other users' files. It is made for its owner
-	// alone, and one that others could have made or can change is refused.
+	// Private is set for a folder among other users' files. It is accessible to its owner
+	// alone; a folder that others could have made or can change is refused.
 	Private bool
 }
 
-// Temporary returns the private folder of that name below the system's folder for
+// Temporary returns the private folder with the given name below the system's folder for
 // temporary files.
 func Temporary(name string) Folder {
 	return Folder{Path: filepath.Join(os.TempDir(), name), Private: true}
 }
 
-// open opens the folder, which it creates if needed.
+// open opens the folder, creating it if needed.
 func (f Folder) open() (*os.Root, error) {
 	if !f.Private {
 		if err := os.MkdirAll(f.Path, 0o777); err != nil {

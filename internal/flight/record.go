@@ -9,7 +9,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// Kept is how many operations a Recorder remembers.
+// Kept is the number of operations that a Recorder remembers.
 const Kept = 256
 
 // Recorder remembers the last operations of one rank. Its methods may be called
@@ -22,8 +22,8 @@ type Recorder struct {
 	first func(error)
 }
 
-// OnFailure makes the recorder call f once, with the error of the first operation
-// that fails. f runs on the goroutine that called the operation, before the operation
+// OnFailure makes the recorder call f once, with the error of the first failing
+// operation. f runs on the goroutine that called the operation, before the operation
 // returns. Call OnFailure before operations begin.
 func (r *Recorder) OnFailure(f func(error)) {
 	r.mu.Lock()
@@ -31,28 +31,26 @@ func (r *Recorder) OnFailure(f func(error)) {
 	r.first = f
 }
 
-// Clock sets the offset to add to this rank's clock to get rank 0's, which is off by
-// at most uncertain.
+// Clock sets the offset from this rank's clock to rank 0's, accurate to uncertain.
 func (r *Recorder) Clock(offset, uncertain time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.about.Offset, r.about.Uncertain = offset, uncertain
 }
 
-// About says which rank of which job the record is about.
+// About identifies the rank and the job of a record.
 type About struct {
 	Job string `json:"job,omitempty"` // the job's id
-	// Run is a name that the ranks have agreed on when they connected, which no other job
-	// has; a job's id may be used again. It is empty where ranks cannot agree on one.
+	// Run is a unique name on which the ranks agreed when connecting; a job's id may be
+	// reused. It is empty if ranks cannot agree on one.
 	Run       string    `json:"run,omitempty"`
-	Started   time.Time `json:"started"` // when the rank had connected, by its clock
+	Started   time.Time `json:"started"` // time at which the rank had connected, by its clock
 	Rank      int       `json:"rank"`
 	Size      int       `json:"size"`
 	Host      string    `json:"host"`
 	PID       int       `json:"pid"`
 	Transport string    `json:"transport"`
-	// Offset is what to add to this rank's clock to get rank 0's clock. It may be off
-	// by Uncertain.
+	// Offset is the offset from this rank's clock to rank 0's, accurate to Uncertain.
 	Offset    time.Duration `json:"clock_offset_ns"`
 	Uncertain time.Duration `json:"clock_uncertainty_ns"`
 }
@@ -62,7 +60,7 @@ type entry struct {
 	call   collective.Call
 	ranks  []int // ranks of the group, which never change
 	bytes  int64 // bytes that this rank sends and receives
-	peer   int   // the other rank of an operation between two ranks, else -1
+	peer   int   // the other rank of a pairwise operation, else -1
 	began  time.Time
 	ended  time.Time // zero while it runs
 	failed error
@@ -71,7 +69,7 @@ type entry struct {
 // New returns an empty recorder.
 func New(a About) *Recorder { return &Recorder{about: a} }
 
-// Begun returns how many operations have begun.
+// Begun returns the number of operations begun.
 func (r *Recorder) Begun() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -89,7 +87,7 @@ func (r *Recorder) begin(c collective.Call, ranks []int, peer int, bytes int64) 
 	return n
 }
 
-// end records how operation n ended and returns err.
+// end records the outcome of operation n and returns err.
 func (r *Recorder) end(n int64, err error) error {
 	now := time.Now()
 	r.mu.Lock()

@@ -57,7 +57,7 @@ type group struct {
 	ranks []int // the members' ranks in the job
 }
 
-// Lacks implements collective.Limited, for a group that has all operations too.
+// Lacks implements collective.Limited, including for a group that has all operations.
 func (g *group) Lacks(op string) error {
 	if l, ok := g.Group.(collective.Limited); ok {
 		return l.Lacks(op)
@@ -65,7 +65,7 @@ func (g *group) Lacks(op string) error {
 	return nil
 }
 
-// nobody is the peer of an operation that has neither a single other rank nor a root.
+// nobody is the peer of an operation without a single other rank or a root.
 const nobody = -1
 
 // rank returns the member's rank in the job, or nobody if there is no such

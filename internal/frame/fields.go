@@ -18,16 +18,16 @@ func String(dst []byte, s string) []byte {
 // Uint appends a number of 8 bytes.
 func Uint(dst []byte, v uint64) []byte { return binary.BigEndian.AppendUint64(dst, v) }
 
-// Fields reads what Bytes, String and Uint wrote, in the same order. A result is
-// never longer than the input. After the first error every result is empty; End
-// returns that error.
+// Fields reads the output of Bytes, String and Uint in the same order. A result is never
+// longer than the input. After the first error every result is empty; End returns that
+// error.
 type Fields struct {
 	b   []byte
 	err error
 }
 
-// NewFields returns a reader of the fields in b. What Bytes returns lies in b,
-// which stays the caller's.
+// NewFields returns a reader of the fields in b. The results of Bytes alias b, which
+// stays the caller's.
 func NewFields(b []byte) *Fields { return &Fields{b: b} }
 
 // Bytes reads a field of at most limit bytes.
@@ -70,8 +70,7 @@ func (f *Fields) Int(limit int) int {
 	return int(v)
 }
 
-// End returns the first error, or an error if bytes are left that no field was
-// read from.
+// End returns the first error, or an error if bytes are left unread.
 func (f *Fields) End() error {
 	if f.err == nil && len(f.b) > 0 {
 		f.fail("%d bytes after the last field", len(f.b))

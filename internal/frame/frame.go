@@ -18,11 +18,11 @@ const (
 	magic = 0x676d6f65 // "gmoe"
 )
 
-// ErrStranger is the error for data that does not begin like a frame: somebody
-// else is talking.
+// ErrStranger is the error for data that does not begin like a frame: the peer is not
+// gomoe.
 var ErrStranger = errors.New("frame: not a frame of gomoe")
 
-// Header is what precedes a head.
+// Header precedes a head.
 type Header struct {
 	Type uint8
 	Seq  uint32
@@ -85,7 +85,7 @@ func begins(b []byte) error {
 	return fmt.Errorf("%w: it begins with %q, want %q", ErrStranger, b[:min(len(b), 8)], "gmoe")
 }
 
-// Check verifies the checksum of header, which h was parsed from, and of head.
+// Check verifies the checksum of header, from which h was parsed, and of head.
 func (h Header) Check(header, head []byte) error {
 	if sum := checksum(header[:24], head); sum != h.sum {
 		return fmt.Errorf("frame: checksum of frame %d is %#08x, want %#08x", h.Seq, sum, h.sum)

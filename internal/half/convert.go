@@ -2,7 +2,7 @@ package half
 
 import "unsafe"
 
-// vector is how many numbers are converted at once.
+// vector is the number of elements converted at once.
 const vector = 16
 
 // WidenBrain sets dst[i] to src[i] for the first n elements and returns n, which
@@ -38,9 +38,9 @@ func WidenE5M2[B ~uint8](dst []float32, src []B) int {
 	return convert(widenE5M2, 1, len(src), dst, 0, src, 0)
 }
 
-// NarrowE4M3 sets dst[i] to src[i] rounded to f8_e4m3 as array.E4M3Of does, for the
-// first n elements, and returns n, which is at most the length of src. dst must be at
-// least as long as src.
+// NarrowE4M3 sets dst[i] to src[i] rounded to f8_e4m3 like array.E4M3Of, for the first n
+// elements, and returns n, which is at most the length of src. dst must be at least as
+// long as src.
 func NarrowE4M3[B ~uint8](dst []B, src []float32) int {
 	return convert(narrowE4M3, 1, len(src), dst, 0, src, 0)
 }
@@ -50,9 +50,9 @@ func NarrowE5M2[B ~uint8](dst []B, src []float32) int {
 	return convert(narrowE5M2, 1, len(src), dst, 0, src, 0)
 }
 
-// WidenBrainRows is WidenBrain for rows of n numbers. Rows begin pitch numbers
-// apart in dst and stride numbers apart in src. It returns how many numbers of
-// each row it has converted.
+// WidenBrainRows is WidenBrain for rows of n numbers. Rows begin pitch numbers apart in
+// dst and stride numbers apart in src. It returns the number of elements converted in
+// each row.
 func WidenBrainRows[H ~uint16](rows, n int, dst []float32, pitch int, src []H, stride int) int {
 	return convert(widenBrain, rows, n, dst, pitch, src, stride)
 }
@@ -72,9 +72,9 @@ func NarrowHalfRows[H ~uint16](rows, n int, dst []H, pitch int, src []float32, s
 	return convert(narrowHalf, rows, n, dst, pitch, src, stride)
 }
 
-// WidenQ8Rows sets rows of n elements of dst, which begin pitch elements apart, to those of
-// q8_0 blocks, which begin stride bytes apart in src. n is a multiple of 32. It returns how
-// many elements of each row it has converted.
+// WidenQ8Rows converts rows of q8_0 blocks in src to rows of n elements in dst. The rows
+// of dst have a stride of pitch elements, the rows of src a stride of stride bytes. n is
+// a multiple of 32. It returns the number of elements converted in each row.
 func WidenQ8Rows(rows, n int, dst []float32, pitch int, src []byte, stride int) int {
 	if n <= 0 || rows <= 0 {
 		return 0

@@ -1,6 +1,7 @@
-// Package infile opens and reads the files that come from outside: those that a user names, and those that lie in a model's folder.
-// Such a path may name anything. A folder, a device, a socket, or a pipe where a program cannot wait for its writer, is an error, and
-// what is read has a bound, so that no path makes a program hang or take all memory.
+// Package infile opens and reads files from outside: files named by a user, and files in
+// a model's folder. Such a path may name anything. A folder, a device, a socket, or a
+// pipe where a program cannot wait for its writer, is an error, and reads are bounded, so
+// that no path makes a program hang or use up its memory.
 package infile
 
 import (
@@ -60,7 +61,7 @@ func look(path string, pipes bool) error {
 	info, err := os.Stat(path)
 	var named *fs.PathError
 	if errors.As(err, &named) {
-		return &fs.PathError{Op: "open", Path: path, Err: named.Err} // as those of opening it
+		return &fs.PathError{Op: "open", Path: path, Err: named.Err} // like the error of opening it
 	} else if err != nil {
 		return err
 	}
@@ -93,15 +94,16 @@ func Read(path string, limit int64) ([]byte, error) {
 	return All(path, f, limit)
 }
 
-// ReadAny reads a file or a pipe of at most limit bytes, such as <(command) of a shell. It waits for the writer of a pipe until
-// ctx ends, and then returns its cause. A folder, a device or a socket is an error.
+// ReadAny reads a file or a pipe of at most limit bytes, such as <(command) of a shell.
+// It waits for the writer of a pipe until ctx ends, and then returns the cause of ctx. A
+// folder, a device or a socket is an error.
 func ReadAny(ctx context.Context, path string, limit int64) ([]byte, error) {
 	err := look(path, true)
 	if err != nil {
 		return nil, err
 	}
 	return wait(ctx, func() ([]byte, error) {
-		f, err := os.Open(path) // which waits
+		f, err := os.Open(path) // waits for a writer
 		if err != nil {
 			return nil, err
 		}
@@ -115,13 +117,14 @@ func ReadAny(ctx context.Context, path string, limit int64) ([]byte, error) {
 	})
 }
 
-// ReadStream reads at most limit bytes from r, which path names in errors, until ctx ends. A read from a terminal or a pipe does not
-// end with ctx; the goroutine that reads is left then.
+// ReadStream reads at most limit bytes from r, called path in errors, until ctx ends. A
+// read from a terminal or a pipe does not end with ctx; the reading goroutine is then
+// abandoned.
 func ReadStream(ctx context.Context, path string, r io.Reader, limit int64) ([]byte, error) {
 	return wait(ctx, func() ([]byte, error) { return All(path, r, limit) })
 }
 
-// wait returns what read returns, or the cause of ctx's end.
+// wait returns the result of read, or the cause of ctx's end.
 func wait(ctx context.Context, read func() ([]byte, error)) ([]byte, error) {
 	type result struct {
 		b   []byte
@@ -140,8 +143,9 @@ func wait(ctx context.Context, read func() ([]byte, error)) ([]byte, error) {
 	}
 }
 
-// All reads r, which path names in errors, to its end. It is an error, of type *LongError, if r has more than limit bytes. The memory that it
-// takes is a small multiple of what was read, whatever the size of a file claims.
+// All reads r, called path in errors, to its end. It is an error, of type *LongError, if
+// r has more than limit bytes. Its memory is a small multiple of the bytes read, whatever
+// size the file claims.
 func All(path string, r io.Reader, limit int64) ([]byte, error) {
 	long := &fs.PathError{Op: "read", Path: path, Err: &LongError{limit}}
 	if f, ok := r.(*os.File); ok && f != os.Stdin { // a regular file is refused before it is read
@@ -171,7 +175,7 @@ func Head(path string, r io.Reader, limit int64) (b []byte, more bool, err error
 	return b, false, nil
 }
 
-// LongError is the error of a file that has more bytes than its reader takes.
+// LongError is the error of a file with more bytes than its reader accepts.
 type LongError struct{ Limit int64 }
 
 func (e *LongError) Error() string {

@@ -1,7 +1,8 @@
-// Package interrupt says how commands end when a signal asks for it. A command that has done what it was asked for exits with
-// status 0, also where a signal has asked a server to end. One that a signal has ended before that saves what it has, says
-// so, and then ends by that signal: a shell ends the loop that it stands in and otherwise sees 128 plus the signal's number,
-// systemd does not take it for a failure, and Kubernetes and batch systems do not take the work for done.
+// Package interrupt determines how commands end after a signal. A command that has
+// completed its task exits with status 0, even if a signal has ended a server. A command
+// ended by a signal before that saves its state, says so, and then ends by that signal: a
+// shell ends its loop and otherwise sees 128 plus the signal's number, systemd does not
+// treat it as a failure, and Kubernetes and batch systems do not treat the work as done.
 package interrupt
 
 import (
@@ -13,7 +14,7 @@ import (
 	"time"
 )
 
-// SignalError is the cause of a context that a signal has ended. It is a context.Canceled.
+// SignalError is the cause of a context ended by a signal. It is a context.Canceled.
 type SignalError struct{ syscall.Signal }
 
 func (s *SignalError) Error() string { return s.Signal.String() }
@@ -32,8 +33,8 @@ func Context() context.Context {
 	return ctx
 }
 
-// Status returns the exit status of a command that ends with err: 128 plus the number of the signal that has ended ctx, if
-// err comes of that, else otherwise.
+// Status returns the exit status of a command that ends with err: 128 plus the number of
+// the signal that has ended ctx, if err results from it, else otherwise.
 func Status(ctx context.Context, err error, otherwise int) int {
 	var s *SignalError
 	if errors.Is(err, context.Canceled) && errors.As(context.Cause(ctx), &s) {
@@ -42,12 +43,13 @@ func Status(ctx context.Context, err error, otherwise int) int {
 	return otherwise
 }
 
-// Exit ends the process with a status: with that of the signal that has ended ctx, by the signal.
+// Exit ends the process with a status: if it is the status of the signal that has ended
+// ctx, by that signal.
 func Exit(ctx context.Context, status int) {
 	var s *SignalError
-	if errors.As(context.Cause(ctx), &s) && status == 128+int(s.Signal) && os.Getpid() != 1 { // which no signal ends in a container
+	if errors.As(context.Cause(ctx), &s) && status == 128+int(s.Signal) && os.Getpid() != 1 { // in a container, no signal ends it
 		if self, err := os.FindProcess(os.Getpid()); err == nil && self.Signal(s.Signal) == nil {
-			time.Sleep(time.Second) // it comes within no time, to one of the threads
+			time.Sleep(time.Second) // it is delivered at once, to one of the threads
 		}
 	}
 	os.Exit(status)

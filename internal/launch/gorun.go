@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// goRun is a "go run" command: what to build, and the arguments of the program.
+// goRun is a "go run" command: the package to build, and the arguments of the program.
 type goRun struct {
 	flags, pkg, args []string
 	name             string // name of the program

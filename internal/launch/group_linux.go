@@ -2,7 +2,7 @@ package launch
 
 import "syscall"
 
-// kernelKills says that dieWithParent does something.
+// kernelKills tells that dieWithParent has an effect.
 const kernelKills = true
 
 // dieWithParent makes the kernel kill a process when the thread that started it

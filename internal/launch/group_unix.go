@@ -50,9 +50,9 @@ func (g *group) signalLater(d time.Duration) {
 	}
 }
 
-// end kills what is left of the group. The group's number may be reused once its
-// leader has been waited for and no member is left, but not within the moment
-// until gone is called.
+// end kills the remaining processes of the group. The group's number may be reused once
+// its leader has been waited for and no member is left, but not within the moment before
+// gone is called.
 func (g *group) end() {
 	g.signal(syscall.SIGKILL)
 }
@@ -68,8 +68,8 @@ func (g *group) gone() {
 	g.id = 0
 }
 
-// endedBy returns the number and the name of the signal that ended a process, 0 if
-// none did.
+// endedBy returns the number and the name of the signal that ended a process, 0 if there
+// was none.
 func endedBy(s *os.ProcessState) (int, string) {
 	if w, ok := s.Sys().(syscall.WaitStatus); ok && w.Signaled() {
 		return int(w.Signal()), unix.SignalName(w.Signal())
@@ -77,8 +77,8 @@ func endedBy(s *os.ProcessState) (int, string) {
 	return 0, ""
 }
 
-// signalName returns the name that the kill command uses for a signal. It is empty
-// for signals that a launcher does not get.
+// signalName returns the kill command's name of a signal. It is empty for signals that a
+// launcher does not get.
 func signalName(s os.Signal) string {
 	switch s {
 	case syscall.SIGTERM:
@@ -93,5 +93,5 @@ func signalName(s os.Signal) string {
 	return ""
 }
 
-// inherits reports whether processes can inherit open files.
+// inherits tells that processes can inherit open files.
 const inherits = true

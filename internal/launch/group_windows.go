@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// group is a job object. Its processes end when its last handle is closed, which
-// the launcher holds.
+// group is a job object. Its processes end when its last handle, held by the launcher, is
+// closed.
 type group struct {
 	guard *guard
 	mu    sync.Mutex
@@ -25,8 +25,8 @@ func (g *group) prepare(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}
 }
 
-// started puts the process into the job. Processes that it has started before are
-// not in the job.
+// started puts the process into the job. Processes started by it earlier are not in the
+// job.
 func (g *group) started(cmd *exec.Cmd) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -112,7 +112,7 @@ func signalName(s os.Signal) string {
 	return "TERM"
 }
 
-// inherits reports whether processes can inherit open files.
+// inherits tells that processes cannot inherit open files.
 const inherits = false
 
 // guard is not needed: the system ends a job object when its last handle is

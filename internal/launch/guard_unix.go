@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// guard is a shell that kills the groups that it was told of when its input ends, which
+// guard is a shell that kills the groups announced to it when its input ends, which
 // happens when the launcher is gone. Then it removes the launcher's folder, if there is
-// one. A group that has ended is taken off the list, because its number may be reused. If
-// somebody kills the shell, another one takes its place.
+// one. A group that has ended is taken off the list, because its number may be reused. A
+// killed shell is replaced by another one.
 type guard struct {
 	folder string
 	ended  chan struct{} // closed when the last shell has ended
@@ -54,7 +54,7 @@ func newGuard(folder string) (*guard, error) {
 	return g, nil
 }
 
-// start starts a shell and tells it of all groups.
+// start starts a shell and announces all groups to it.
 func (g *guard) start() error {
 	none, err := devNull()
 	if err != nil {
@@ -79,8 +79,8 @@ func (g *guard) start() error {
 	return nil
 }
 
-// keep replaces the shell when it ends before the guard is closed. Without another shell,
-// the launcher goes on without.
+// keep replaces the shell when it ends before the guard is closed. If that fails, the
+// launcher continues without a shell.
 func (g *guard) keep() {
 	defer close(g.ended)
 	for {

@@ -16,11 +16,12 @@ import (
 	"github.com/gomoe/gomoe/world"
 )
 
-// answer is how long a host has to answer before a job starts without it.
+// answer is the time limit for a host to answer before a job starts without it.
 const answer = 15 * time.Second
 
-// reach leaves the hosts on which the job is to run, and reports whether there are enough: those that answer, or as many of
-// them as the ranks run on. A job that needs all hosts finds out when it starts.
+// reach reduces the hosts to the ones that answer, or to as many of them as the ranks run
+// on, and reports whether there are enough. A job that needs all hosts finds out when it
+// starts.
 func (j *job) reach(ctx context.Context) bool {
 	if j.MinHosts == 0 {
 		return true
@@ -48,7 +49,8 @@ func (j *job) reach(ctx context.Context) bool {
 	return true
 }
 
-// most returns on how many of so many hosts the job may run: 0 if they are too few.
+// most returns the number of hosts, at most the given number, on which the job may run: 0
+// if they are too few.
 func (j *job) most(hosts int) int {
 	least := j.MinHosts
 	if least == 0 {
@@ -62,7 +64,8 @@ func (j *job) most(hosts int) int {
 	return 0
 }
 
-// misfit reports whether the ranks have said that they do not run on so many hosts.
+// misfit reports whether the ranks have reported that they do not run on this number of
+// hosts.
 func (j *job) misfit() bool { return j.first != nil && j.first.status() == world.StatusMisfit }
 
 // ask returns the indices of the hosts that answer, and the names of the others with the reason.
@@ -106,7 +109,8 @@ func (j *job) ask(ctx context.Context) (answers []int, silent []string) {
 	return answers, silent
 }
 
-// reason returns why the command that reaches a host has failed: the last line that it said, if there is one.
+// reason returns the reason why the remote command has failed: its last line of output,
+// if there is one.
 func reason(ctx context.Context, err error, said string) string {
 	said = strings.TrimSpace(said)
 	switch {
@@ -120,7 +124,7 @@ func reason(ctx context.Context, err error, said string) string {
 	return err.Error()
 }
 
-// take leaves the hosts at these indices, with the devices between them.
+// take reduces the hosts to these indices, with the devices between them.
 func (j *job) take(hosts []int) {
 	per := j.Ranks / len(j.Hosts)
 	var left []hostfile.Host

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// maxLine is the most bytes that are passed on as one line. The rest of a longer
-// line follows as further lines, marked as such, so that a rank that never ends a
-// line does not use unlimited memory.
+// maxLine is the most bytes forwarded as one line. The rest of a longer line follows as
+// further lines, marked as such, so that a rank that never ends a line does not use
+// unlimited memory.
 const maxLine = 64 << 10
 
-// lines passes a rank's stream on, line by line, with a prefix.
+// lines forwards a rank's stream, line by line, with a prefix.
 type lines struct {
 	pass   func(line []byte) // may wait for a reader
-	prefix string            // empty for text that is not a rank's
+	prefix string            // empty for text that does not come from a rank
 	buf    []byte            // a line without its end
 	more   bool              // buf continues a line
 
@@ -24,19 +24,19 @@ type lines struct {
 	tail [][]byte
 }
 
-// How many lines, and how many bytes of each, are kept for the report of a failure.
+// The number of lines, and of bytes of each, kept for the report of a failure.
 const (
 	tailLines = 12
 	tailBytes = 400
 )
 
-// Write passes on the lines in p.
+// Write forwards the lines in p.
 func (l *lines) Write(p []byte) (int, error) {
 	l.add(p)
 	return len(p), nil
 }
 
-// copy passes on everything from r until it ends.
+// copy forwards everything from r until it ends.
 func (l *lines) copy(r io.Reader) {
 	chunk := make([]byte, 32<<10)
 	for {
@@ -48,9 +48,9 @@ func (l *lines) copy(r io.Reader) {
 	}
 }
 
-// copyRest passes on what is left in a pipe whose rank has ended. A process that the
-// rank has started may hold the pipe for ever, if it has left the rank's process group.
-// So copyRest waits for at most drain, and reads a limited number of bytes.
+// copyRest forwards the rest of a pipe after its rank has ended. A process started by the
+// rank may hold the pipe for ever, if it has left the rank's process group. So copyRest
+// waits for at most drain, and reads a limited number of bytes.
 func (l *lines) copyRest(r *os.File) {
 	const most = 4 << 20 // bytes; a pipe holds 64 KiB, or up to 1 MiB if a process asks for more
 	chunk := make([]byte, 32<<10)
@@ -67,7 +67,7 @@ func (l *lines) copyRest(r *os.File) {
 	}
 }
 
-// end passes on a last line that has no end.
+// end forwards a last line without a line end.
 func (l *lines) end() {
 	if len(l.buf) > 0 {
 		l.emit(l.buf, false)
@@ -88,7 +88,7 @@ func (l *lines) add(p []byte) {
 	l.long(p)
 }
 
-// long adds to the line, and emits the part that is too long.
+// long adds to the line, and emits the excess.
 func (l *lines) long(p []byte) {
 	for len(l.buf)+len(p) > maxLine {
 		n := maxLine - len(l.buf)
@@ -98,7 +98,7 @@ func (l *lines) long(p []byte) {
 	l.buf = append(l.buf, p...)
 }
 
-// emit writes one line. cut says that the line continues.
+// emit writes one line. cut marks a line that continues.
 func (l *lines) emit(line []byte, cut bool) {
 	mark := " "
 	if l.more {

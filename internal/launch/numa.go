@@ -12,10 +12,11 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// nodeFolder is where Linux lists the machine's nodes of memory and their processors.
+// nodeFolder is the folder in which Linux lists the machine's memory nodes and their
+// processors.
 const nodeFolder = "/sys/devices/system/node"
 
-// readNodes returns the processors of each node of memory, from a folder like Linux's. Only
+// readNodes returns the processors of each memory node, from a folder like Linux's. Only
 // processors in allowed count, and nodes without one are left out.
 func readNodes(folder fs.FS, allowed []int) ([][]int, error) {
 	lists, err := fs.Glob(folder, "node[0-9]*/cpulist")
@@ -71,15 +72,16 @@ func processors(list string) ([]int, error) {
 	return out, nil
 }
 
-// processorsOf returns the processors of rank r of n on this machine: those of its share of
-// the nodes. Ranks that follow each other share a node where there are more ranks than nodes.
+// processorsOf returns the processors of rank r of n on this machine: the processors of
+// its share of the nodes. If there are more ranks than nodes, consecutive ranks share a
+// node.
 func processorsOf(nodes [][]int, r, n int) []int {
 	from := r * len(nodes) / n
 	to := max(from+1, (r+1)*len(nodes)/n)
 	return slices.Concat(nodes[from:to]...)
 }
 
-// bind returns the processors of each rank, by its nodes.
+// bind returns the processors of each rank, from its nodes.
 func (o Options) bind(ps []place) ([][]int, error) {
 	allowed, err := allowedProcessors()
 	if err != nil {

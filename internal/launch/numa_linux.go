@@ -23,8 +23,8 @@ func allowedProcessors() ([]int, error) {
 	return out, nil
 }
 
-// startOn starts a command that may run on these processors only. A new process has the
-// processors of the thread that started it.
+// startOn starts a command on the given processors only. A new process inherits the
+// processors of the thread that starts it.
 func startOn(cmd *exec.Cmd, processors []int) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -11,5 +11,5 @@ func allowedProcessors() ([]int, error) {
 	return nil, errors.New("processors can be chosen on Linux only")
 }
 
-// startOn is never called, as allowedProcessors fails before.
+// startOn is never called, because allowedProcessors fails first.
 func startOn(cmd *exec.Cmd, _ []int) error { return cmd.Start() }

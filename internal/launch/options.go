@@ -15,71 +15,76 @@ import (
 	"github.com/gomoe/gomoe/world"
 )
 
-// Options say what to start, and where.
+// Options describe the job to start.
 type Options struct {
 	// Command is a program with its arguments. A name without a slash is looked up in
 	// PATH; other relative paths begin at Dir. For "go run PACKAGE" the package is built
-	// once, and the built program is started.
+	// once, and the program is started.
 	Command []string
 	// Ranks is the number of ranks, a multiple of the number of Hosts; 0 means one per
 	// host.
 	Ranks int
-	// Hosts are where ranks run; the first ranks run on the first host. Without hosts, all
-	// run on this machine. A host whose SSH is localhost or a loopback address is this
-	// machine.
+	// Hosts are the machines for the ranks; the first ranks run on the first host.
+	// Without hosts, all run on this machine. A host is this machine if its SSH is
+	// localhost or a loopback address.
 	Hosts []hostfile.Host
-	// Shell is the command that runs a command line on another machine. Its last arguments
-	// are the host's SSH and the command line. It must pass on its standard streams and
-	// the exit status. Empty means DefaultShell.
+	// Shell is the command that runs a command line on another machine. Its last
+	// arguments are the host's SSH and the command line. It must forward its standard
+	// streams and the exit status. Empty means DefaultShell.
 	Shell []string
-	// Port is where ranks meet if rank 0 is on another machine; 0 means one chosen at
-	// random. If rank 0 is on this machine, a free port is taken and handed to it.
+	// Port is the port at which ranks meet if rank 0 is on another machine; 0 means one
+	// chosen at random. If rank 0 is on this machine, a free port is reserved and handed
+	// to it.
 	Port int
-	// Transport is what ranks are told to use, one of world.Transports; if empty, they are
-	// told nothing.
+	// Transport is the transport given to the ranks, one of world.Transports; empty gives
+	// them none.
 	Transport string
-	// Deadline is how long ranks are told to wait for each other; 0 means what the
-	// launcher's GOMOE_DEADLINE says, and if that is not set, they are told nothing.
+	// Deadline is the deadline given to the ranks; 0 means the value of the launcher's
+	// GOMOE_DEADLINE, or none.
 	Deadline time.Duration
 	// Env are further variables, NAME=value, for all ranks; they override others.
 	Env []string
-	// Dir is where ranks run, on all machines; empty means the launcher's directory.
+	// Dir is the ranks' directory, on all machines; empty means the launcher's directory.
 	Dir string
-	// Grace is how long ranks have to end by themselves when the job is to end, before
+	// Grace is the time for ranks to end by themselves when the job is ending, before
 	// they are killed; 0 means DefaultGrace.
 	Grace time.Duration
-	// Settle is how long the other ranks have, after the first failure, to print what it did to
-	// them and to end by themselves, before they are told to end; 0 means DefaultSettle.
+	// Settle is the time after the first failure for the other ranks to print its effects
+	// and to end by themselves, before they are told to end; 0 means DefaultSettle.
 	Settle time.Duration
-	// Restarts is how often a job that fails is started again, with the same command. A job that was ended by a
-	// signal is not. Where GOMOE_FLIGHT names a folder, restart N has its flight records in restart-N below it.
+	// Restarts is the number of times that a failing job is started again, with the same
+	// command. A job ended by a signal is not. If GOMOE_FLIGHT names a folder, restart N
+	// has its flight records in restart-N below it.
 	Restarts int
-	// MinHosts, unless it is 0, is how many hosts a job needs: it is started on those of Hosts that answer, with as many
-	// ranks on each as if all did, and on one fewer where a rank exits with world.StatusMisfit. 0 wants all.
+	// MinHosts, if not 0, is the smallest number of hosts for the job. It is started on
+	// the answering Hosts, with as many ranks on each as if all answered, and on one
+	// fewer after a rank exits with world.StatusMisfit. 0 requires all.
 	MinHosts int
-	// NUMA binds ranks to nodes of memory: a rank may run only on the processors of its share of
-	// this machine's nodes, so that its memory is near. It is for ranks on this machine, under Linux.
+	// NUMA binds ranks to memory nodes: a rank may run only on the processors of its
+	// share of this machine's nodes, so that its memory is near. It is for ranks on this
+	// machine, under Linux.
 	NUMA bool
-	// nodes is a folder like nodeFolder; nil means that.
+	// nodes is a folder like nodeFolder; nil means nodeFolder.
 	nodes fs.FS
 	// Stdout and Stderr get the output of ranks, line by line, with one Write per line.
-	// Stderr also gets the launcher's messages. Nil drops the output. Ranks have no input.
-	// While a Write blocks, ranks that print wait, and nothing else does. When the job is
-	// to end, a Write that blocks is left alone, and may go on after Run has returned.
+	// Stderr also gets the launcher's messages. Nil drops the output. Ranks have no
+	// input. While a Write blocks, printing ranks wait, and nothing else does. When the
+	// job is ending, a blocking Write is abandoned, and may continue after Run has
+	// returned.
 	Stdout, Stderr io.Writer
-	// Signals are passed on to all ranks; after the first signal, ranks that do not end
+	// Signals are forwarded to all ranks; after the first signal, ranks that do not end
 	// are killed. Nil means no signals.
 	Signals <-chan os.Signal
 }
 
-// DefaultSettle is how long ranks have to say what a failure did to them. On a busy machine
-// a rank needs some hundred milliseconds for that.
+// DefaultSettle is the time for ranks to report the effects of a failure. On a busy
+// machine a rank needs some hundred milliseconds for that.
 const DefaultSettle = time.Second
 
-// DefaultGrace is how long ranks have to end by themselves.
+// DefaultGrace is the time for ranks to end by themselves.
 const DefaultGrace = 5 * time.Second
 
-// DefaultShell is how other machines are reached: ssh without questions, which nobody
+// DefaultShell is the command for other machines: ssh without questions, because nobody
 // would answer.
 func DefaultShell() []string { return []string{"ssh", "-o", "BatchMode=yes", "-T"} }
 
@@ -87,15 +92,14 @@ func DefaultShell() []string { return []string{"ssh", "-o", "BatchMode=yes", "-T
 // machine.
 const maxRanks = 4096
 
-// OptionError says what is wrong with the Options themselves.
+// OptionError describes a mistake in the Options themselves.
 type OptionError struct{ err error }
 
 func (e *OptionError) Error() string { return e.err.Error() }
 
 func (e *OptionError) Unwrap() error { return e.err }
 
-// complete returns the options with defaults filled in, or an error that says what is
-// wrong.
+// complete returns the options with defaults filled in, or an error if they are invalid.
 func (o Options) complete() (Options, error) {
 	if len(o.Command) == 0 || o.Command[0] == "" {
 		return o, &OptionError{errors.New("launch: no command, want a program and its arguments behind --")}

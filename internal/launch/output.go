@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// output writes to one stream of the launcher. A goroutine does the writing, so that only
+// output writes to one stream of the launcher. A separate goroutine writes, so that only
 // the ranks' own output waits for a reader that does not read. Ranks wait for the reader
-// as they would without a launcher. When the job is to end, lines that nobody reads are
+// as they would without a launcher. When the job is ending, lines that are not read are
 // dropped and counted.
 type output struct {
 	name string
@@ -22,15 +22,15 @@ type output struct {
 	changed sync.Cond // one of the fields below has changed
 	queue   [][]byte
 	bytes   int       // bytes in the queue
-	began   time.Time // beginning of the Write that is running; zero if none is running
-	closed  bool      // nothing will be added
-	stuck   bool      // nobody reads, and everything is dropped
-	lost    int       // number of lines
+	began   time.Time // start of the Write in progress; zero if there is none
+	closed  bool      // nothing more will be added
+	stuck   bool      // the reader has stopped, and everything is dropped
+	lost    int       // number of dropped lines
 	failed  error     // error of the first Write that failed
 	patient *time.Timer
 }
 
-// queued is how many bytes wait for a reader before ranks wait, too.
+// queued is the number of bytes waiting for a reader before ranks have to wait as well.
 const queued = 1 << 20
 
 // outputs returns the outputs to two writers. Both are one output if the writers are the
@@ -62,7 +62,7 @@ func same(a, b io.Writer) bool {
 	return reflect.TypeOf(a).Comparable() && a == b
 }
 
-// write writes the texts that are added to the queue, with one Write for each.
+// write writes the queued texts, with one Write for each.
 func (o *output) write() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -127,7 +127,7 @@ func (o *output) hurry(d time.Duration) {
 	o.patient = time.AfterFunc(d, func() { o.check(d) })
 }
 
-// check gives up on a reader that has not read for d, or looks again later.
+// check gives up on a reader that has not read for d, or checks again later.
 func (o *output) check(d time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -145,7 +145,8 @@ func (o *output) check(d time.Duration) {
 	}
 }
 
-// close says that nothing will be added. The output is done when all has been written.
+// close declares that nothing more will be added. The output is done when all has been
+// written.
 func (o *output) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -153,7 +154,8 @@ func (o *output) close() {
 	o.changed.Broadcast()
 }
 
-// missing says how many lines were lost, and why; it is empty if all were written.
+// missing describes the number of lost lines, with the reason; it is empty if all were
+// written.
 func (o *output) missing() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

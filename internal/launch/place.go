@@ -16,14 +16,14 @@ import (
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
 )
 
-// place is where one rank runs, and what it is told.
+// place is the location of one rank, and its parameters.
 type place struct {
 	job   environ.Job
 	host  hostfile.Host
 	local bool // on this machine
 }
 
-// where returns a description of the place for people.
+// where describes the place for messages.
 func (p place) where() string {
 	if p.local {
 		return "this machine"
@@ -31,11 +31,11 @@ func (p place) where() string {
 	return p.host.SSH
 }
 
-// meeting is where a job's ranks meet. listener is nil if rank 0 is elsewhere.
+// meeting is the meeting point of a job's ranks. listener is nil if rank 0 is elsewhere.
 type meeting struct {
 	address    string
 	listener   *net.TCPListener
-	masterPort int // for programs that know only MASTER_PORT; nothing reserves it
+	masterPort int // for programs that use only MASTER_PORT; it is not reserved
 }
 
 // places distributes the ranks over the hosts, in their order.
@@ -59,8 +59,8 @@ func (o Options) places(m meeting) []place {
 	return out
 }
 
-// matrix returns the RDMA devices between all ranks in JACCL's format, if every
-// host states its devices and has one rank. Otherwise it returns "".
+// matrix returns the RDMA devices between all ranks in JACCL's format, if every host
+// lists its devices and has one rank. Otherwise it returns "".
 func (o Options) matrix() string {
 	if o.Ranks != len(o.Hosts) {
 		return ""
@@ -79,7 +79,7 @@ func (o Options) matrix() string {
 	return string(b)
 }
 
-// meet determines where the ranks meet. On this machine that is a port that is
+// meet determines the meeting point of the ranks. On this machine it is a port that is
 // reserved from now on and handed to rank 0, if processes can inherit it.
 func (o Options) meet() (meeting, error) {
 	first := o.Hosts[0]
@@ -92,7 +92,7 @@ func (o Options) meet() (meeting, error) {
 		if len(first.IPs) > 0 {
 			host = first.IPs[0]
 		}
-		// Below the ports that systems assign by themselves.
+		// Below the range of ephemeral ports.
 		port := o.Port
 		if port == 0 {
 			port = 16384 + rand.IntN(16383)
@@ -134,7 +134,7 @@ func here(h hostfile.Host) bool {
 	return h.SSH == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// machine returns a name that is the same for all hosts that are the same machine.
+// machine returns a name shared by all hosts that are the same machine.
 func machine(h hostfile.Host) string {
 	if here(h) {
 		return ""
@@ -170,7 +170,7 @@ func (o Options) environment(p place, m meeting, restart int) []string {
 	const flight = "GOMOE_FLIGHT"
 	for _, e := range slices.Backward(out) {
 		if name, folder, _ := strings.Cut(e, "="); name == flight {
-			if folder != "" && folder != "off" { // the records of the failures before stay
+			if folder != "" && folder != "off" { // keep the records of earlier failures
 				out = append(out, fmt.Sprintf("%s=%s/restart-%d", flight, folder, restart))
 			}
 			break

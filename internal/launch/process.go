@@ -12,8 +12,7 @@ import (
 	"github.com/gomoe/gomoe/world"
 )
 
-// process is a rank that was started: the rank's first process, or the command that
-// reaches the rank on another machine.
+// process is a started rank: the rank's first process, or the remote command.
 type process struct {
 	place
 	cmd      *exec.Cmd
@@ -22,20 +21,20 @@ type process struct {
 	on       []int          // the processors on which it may run; nil means any
 	copies   sync.WaitGroup // the copies of out and err
 	copied   chan struct{}  // closed when the copies have ended
-	reads    []*os.File     // what copies read from
+	reads    []*os.File     // the sources of copies
 	control  io.WriteCloser // of a rank on another machine: carries names of signals; its end ends the rank
 	group    group
 }
 
-// ended says how a rank ended.
+// ended describes the end of a rank.
 type ended struct {
 	*process
 	state *os.ProcessState
 	took  time.Duration
 }
 
-// start starts the command with an environment. The process inherits files, from
-// descriptor 3 on.
+// start starts the command with an environment. The process inherits files, starting at
+// descriptor 3.
 func (p *process) start(command, env []string, dir string, files []*os.File, text string) error {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Dir, cmd.Env, cmd.ExtraFiles = dir, env, files
@@ -97,14 +96,14 @@ func (p *process) start(command, env []string, dir string, files []*os.File, tex
 		})
 	}
 	if p.control != nil {
-		// If the process ends without reading it all, its exit status says so.
+		// If the process ends without reading all of it, its exit status tells.
 		p.copies.Go(func() { io.WriteString(p.control, text) })
 	}
 	return nil
 }
 
-// devNull returns a file from which nothing can be read: /dev/null or, where there is none,
-// as in a bare container, a pipe that nobody writes.
+// devNull returns a file from which nothing can be read: /dev/null or, without one, as in
+// a bare container, a pipe without a writer.
 func devNull() (*os.File, error) {
 	if f, err := os.OpenFile(os.DevNull, os.O_RDWR, 0); err == nil {
 		return f, nil
@@ -116,8 +115,8 @@ func devNull() (*os.File, error) {
 	return r, w.Close()
 }
 
-// wait returns when the rank, and everything that it started on this machine, has
-// ended. Its output has been passed on then, unless nobody reads that.
+// wait returns when the rank, and everything that it started on this machine, has ended.
+// Its output has been forwarded then, unless there is no reader.
 func (p *process) wait() ended {
 	p.cmd.Wait() // the process state has its error
 	took := time.Since(p.began)
@@ -143,19 +142,19 @@ func (p *process) wait() ended {
 	return ended{p, p.cmd.ProcessState, took}
 }
 
-// drain is how long output may still arrive after a rank's end, and how long a job that
-// is to end waits for somebody who reads its output.
+// drain is the time for output to arrive after a rank's end, and the time that an ending
+// job waits for a reader of its output.
 const drain = 2 * time.Second
 
-// signal passes a signal on to the rank and everything that it started.
+// signal forwards a signal to the rank and everything that it started.
 func (p *process) signal(s os.Signal) {
 	if p.control == nil {
 		p.group.signal(s)
 		return
 	}
 	if name := signalName(s); name != "" {
-		// A few names of signals fit into the pipe. If the other side does not
-		// read any more, kill ends it.
+		// A few names of signals fit into the pipe. If the other side no longer reads,
+		// kill ends it.
 		if f, ok := p.control.(*os.File); ok {
 			f.SetWriteDeadline(time.Now().Add(time.Second))
 		}
@@ -163,8 +162,8 @@ func (p *process) signal(s os.Signal) {
 	}
 }
 
-// kill ends the rank. On another machine the end of its input ends it; the command
-// that reaches that machine is killed here.
+// kill ends the rank. On another machine the end of its input ends it; the remote command
+// is killed here.
 func (p *process) kill() {
 	if p.control == nil {
 		p.group.end()
@@ -175,12 +174,13 @@ func (p *process) kill() {
 	p.group.signalLater(killRemote)
 }
 
-// killRemote is how long the command that reaches another machine has to return
-// the exit status of a rank that was killed there.
+// killRemote is the time for the remote command to return the exit status of a rank
+// killed there.
 const killRemote = 2 * time.Second
 
-// signalled returns the number of the signal that ended the rank, 0 if none did. A shell
-// that starts a rank, as on another machine, says so with an exit status above 128.
+// signalled returns the number of the signal that ended the rank, 0 if there was none. A
+// shell that starts a rank, as on another machine, reports it by an exit status above
+// 128.
 func (e ended) signalled() int {
 	if n, _ := endedBy(e.state); n > 0 {
 		return n
@@ -194,13 +194,14 @@ func (e ended) signalled() int {
 // ok reports whether the rank succeeded.
 func (e ended) ok() bool { return e.state.ExitCode() == 0 }
 
-// elsewhere reports whether the rank says that it has ended because of another one.
+// elsewhere reports whether the rank's status blames another rank.
 func (e ended) elsewhere() bool { return e.state.ExitCode() == world.StatusElsewhere }
 
-// end returns when the rank has ended.
+// end returns the time of the rank's end.
 func (e ended) end() time.Time { return e.began.Add(e.took) }
 
-// status returns the exit status of the job if this rank decides it. It is 1 if all ranks have ended because of others.
+// status returns the exit status of the job if this rank determines it. It is 1 if all
+// ranks have ended because of others.
 func (e ended) status() int {
 	if n, _ := endedBy(e.state); n > 0 {
 		return 128 + n
@@ -211,7 +212,7 @@ func (e ended) status() int {
 	return e.state.ExitCode()
 }
 
-// String says how the rank ended.
+// String describes the end of the rank.
 func (e ended) String() string {
 	n, name := endedBy(e.state)
 	code := e.state.ExitCode()

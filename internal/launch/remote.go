@@ -6,19 +6,18 @@ import (
 	"time"
 )
 
-// loader is the command that runs on another machine. It is an argument there, which
-// all its users can see; everything else is sent on its standard input, as lines for
-// the shell. Its quotes and other characters mean the same in every login shell. If
-// the input ends before the script's last line, which exits, the exit status is not 0.
+// loader is the command that runs on another machine. It is an argument there, visible to
+// all its users; everything else is sent on its standard input, as lines for the shell.
+// Its quotes and other characters mean the same in every login shell. If the input ends
+// before the script's last line, which exits, the exit status is not 0.
 const loader = `exec /bin/sh -c 'while IFS= read -r l; do eval "$l"; done; exit 70'`
 
-// script returns what the loader reads for a rank. After its last line follow names of
+// script returns the loader's input for a rank. Its last line is followed by names of
 // signals for the rank, one per line; the end of the input ends the rank.
 //
-// The rank runs in the foreground, because a shell's background commands ignore
-// SIGINT. Beside it, a second shell reads the input. All are in the process group that
-// sshd has made, which kill calls 0; the shells ignore the signals that they send to
-// it.
+// The rank runs in the foreground, because a shell's background commands ignore SIGINT. A
+// second shell concurrently reads the input. All are in the process group made by sshd,
+// which kill calls 0; the shells ignore the signals that they send to it.
 func script(p place, env []string, dir string, command []string, grace time.Duration) string {
 	var b strings.Builder
 	for _, e := range env {
@@ -30,7 +29,8 @@ func script(p place, env []string, dir string, command []string, grace time.Dura
 	for _, a := range command {
 		fmt.Fprintf(&b, "%s; set -- \"$@\" \"$a\"\n", assign("a", a))
 	}
-	// In tenths of a second: the script looks that often whether the rank has ended.
+	// In tenths of a second: the interval at which the script checks whether the rank has
+	// ended.
 	tenths := max(int(grace/(100*time.Millisecond)), 1)
 	fmt.Fprintf(&b, `exec 3<&0; trap : TERM HUP INT; `+
 		`(trap "" TERM HUP INT; while IFS= read -r s <&3; do kill -"$s" 0; done; `+
@@ -45,8 +45,8 @@ func assign(name, value string) string {
 	if !strings.Contains(value, "\n") {
 		return name + "='" + strings.ReplaceAll(value, "'", `'\''`) + "'"
 	}
-	// printf undoes the backslashes. The x protects newlines at the end, which the
-	// shell would drop.
+	// printf undoes the backslashes. The x protects trailing newlines, which the shell
+	// would drop.
 	escaped := strings.NewReplacer(`\`, `\\`, "\n", `\n`, "'", `'\''`, "%", "%%").Replace(value)
 	return name + "=$(printf '" + escaped + "x'); " + name + "=${" + name + "%x}"
 }

@@ -15,13 +15,14 @@ import (
 	"github.com/gomoe/gomoe/internal/openfiles"
 )
 
-// Run starts the ranks and returns when all have ended, with the job's exit status: 0,
-// or that of the first rank that failed, which is 128 plus the signal's number if a
-// signal ended it. The reason of a failure is written to o.Stderr. A job that fails is started
-// again as often as o.Restarts says. An error says why the
-// job was not started, or not completely; nothing of it is left running then. It is an *OptionError if o is wrong.
+// Run starts the ranks and returns when all have ended, with the job's exit status: 0, or
+// the status of the first rank that failed, which is 128 plus the signal's number if a
+// signal ended it. The reason of a failure is written to o.Stderr. A failing job is
+// restarted up to o.Restarts times. An error gives the reason why the job was not
+// started, or not completely; nothing of it is left running then. It is an *OptionError
+// if o is invalid.
 //
-// The end of ctx ends the ranks as SIGTERM does.
+// The end of ctx ends the ranks like SIGTERM.
 func Run(ctx context.Context, o Options) (int, error) {
 	o, err := o.complete()
 	if err != nil {
@@ -44,7 +45,7 @@ func Run(ctx context.Context, o Options) (int, error) {
 			next.restart++
 		}
 		j = next
-		j.Command = first.Command // what go run has built
+		j.Command = first.Command // the program built by go run
 		status, err = j.once(ctx)
 		err = errors.Join(err, j.remove())
 	}
@@ -77,14 +78,15 @@ func (j *job) once(ctx context.Context) (status int, err error) {
 	return status, err
 }
 
-// The first restart comes after firstPause, and every later one after twice the time, up to longestPause: a machine that
-// starts again needs minutes.
+// The first restart comes after firstPause, and every later one after twice the time, up
+// to longestPause: a rebooting machine needs minutes.
 const (
 	firstPause   = time.Second
 	longestPause = time.Minute
 )
 
-// pause waits before a restart, and reports whether there is to be one: a signal and the end of ctx prevent it.
+// pause waits before a restart, and reports whether to restart: a signal and the end of
+// ctx prevent it.
 func (j *job) pause(ctx context.Context) bool {
 	if j.restart == 0 || j.again {
 		return true
@@ -107,11 +109,11 @@ type job struct {
 	meeting
 	restart  int          // 0 for the first run
 	before   int          // the exit status of the run before a restart
-	again    bool         // the run before did not take place: its ranks do not run on so many hosts
+	again    bool         // the run before did not take place: its ranks do not run on this number of hosts
 	short    bool         // too few hosts answer
 	misfits  map[int]bool // numbers of hosts on which the ranks do not run
 	out, err *output      // may be the same
-	dir      string       // folder of the built program; "" if nothing was built
+	dir      string       // folder of the built program; "" if none was built
 	guard    *guard
 	// lives are the writing ends of pipes, one per local rank. They are closed when the
 	// launcher ends. A single pipe for all ranks would share its file flags, and
@@ -122,7 +124,7 @@ type job struct {
 	ends    chan ended
 	ended   []ended
 	first   *ended    // the failure that ended the job
-	told    time.Time // when the others were told to end
+	told    time.Time // time at which the others were told to end
 	stopped os.Signal
 }
 
@@ -198,7 +200,7 @@ func (j *job) build(ctx context.Context, g goRun) (err error) {
 	return err
 }
 
-// release releases what ranks have inherited.
+// release releases the resources inherited by ranks.
 func (j *job) release() {
 	for _, f := range j.lives {
 		f.Close()
@@ -342,7 +344,7 @@ func (j *job) watch(ctx context.Context) {
 			}
 			j.stopped = s
 			j.hurry(drain)
-			// A person who interrupts can do so again, but nothing repeats other signals.
+			// A user can repeat an interrupt, but other signals are not repeated.
 			end(s, s != os.Interrupt)
 		case <-done:
 			done = nil
@@ -355,14 +357,14 @@ func (j *job) watch(ctx context.Context) {
 	}
 }
 
-// wasTold reports whether a rank has ended by the signal that all ranks got, so that the others are about to end, too. A second
-// signal would end them at once.
+// wasTold reports whether a rank was ended by the signal that all ranks got, so that the
+// others are about to end as well. A second signal would end them at once.
 func (j *job) wasTold(e ended) bool {
 	s, ok := j.stopped.(syscall.Signal)
 	return ok && e.signalled() == int(s)
 }
 
-// impatient is how long the launcher waits for a reader after a second signal.
+// impatient is the time that the launcher waits for a reader after a second signal.
 const impatient = 200 * time.Millisecond
 
 // hurry makes both outputs give up on a reader that does not read for d.
@@ -372,8 +374,8 @@ func (j *job) hurry(d time.Duration) {
 }
 
 // flush returns when all output has been written, or was given up, and reports whether
-// all was written. A job without failure waits for its readers as long as it takes. A
-// signal ends that.
+// all was written. A job without failure waits for its readers without limit. A signal
+// ends that.
 func (j *job) flush() (complete bool) {
 	complete, written := true, make(chan struct{})
 	go func() {
@@ -430,11 +432,13 @@ func are(ps []*process) string {
 	return "is"
 }
 
-// culprit returns the rank that has made the job fail. Others fail with it, and the launcher may notice these first.
+// culprit returns the rank that made the job fail. Other ranks fail as a consequence, and
+// the launcher may notice them first.
 func (j *job) culprit() ended {
 	f := *j.first
 	if f.elsewhere() {
-		// The first one that says nothing of another rank: what it says is the reason, or it does not end by itself, as it is stopped.
+		// The first one that does not blame another rank: it reports the cause, or it
+		// does not end by itself because it is stopped.
 		for _, e := range j.ended {
 			if !e.ok() && !e.elsewhere() {
 				f = e
@@ -442,7 +446,8 @@ func (j *job) culprit() ended {
 			}
 		}
 	}
-	// Among the ranks that ended before any was told to end, a killed one counts as first.
+	// Among the ranks that ended before any was told to end, a killed one counts as
+	// first.
 	until := j.first.end().Add(j.Settle)
 	for _, e := range j.ended {
 		if e.signalled() > 0 && f.signalled() == 0 && e.end().Before(until) {
@@ -452,7 +457,7 @@ func (j *job) culprit() ended {
 	return f
 }
 
-// report says which rank failed first, and returns the job's exit status.
+// report names the rank that failed first, and returns the job's exit status.
 func (j *job) report() int {
 	if j.first == nil {
 		return 0
@@ -467,7 +472,7 @@ func (j *job) report() int {
 	speaks := f
 	if !j.told.IsZero() && f.end().After(j.told) && first.elsewhere() {
 		j.err.say("gomoe launch: FAILED: rank %d did not end when the others had failed because of another rank; %s after %v", f.job.Rank, f, f.took.Round(10*time.Millisecond))
-		speaks = first // a rank that is stopped says nothing
+		speaks = first // a stopped rank reports nothing
 	} else {
 		j.err.say("gomoe launch: FAILED: %s after %v", f, f.took.Round(10*time.Millisecond))
 	}

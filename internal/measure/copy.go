@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Copy measures the best that an exchange among ranks of one process can reach: one
-// goroutine per rank copies as many bytes as an all_to_all moves. The transport of
-// its rows is "copy".
+// Copy measures an upper bound for exchanges among ranks of one process: one goroutine
+// per rank copies as many bytes as an all_to_all moves. The transport of its rows is
+// "copy".
 func Copy(ranks int, o Options, report func(Row)) error {
 	if err := o.Check(); err != nil {
 		return err
@@ -22,7 +22,7 @@ func Copy(ranks int, o Options, report func(Row)) error {
 		row := Row{Transport: "copy", Op: "all_to_all", Ranks: ranks, Bytes: size}
 		var calls int
 		times := make([]float64, 0, o.Batches)
-		for b := -1; b < o.Batches; b++ { // the first batch finds how many calls fill a batch
+		for b := -1; b < o.Batches; b++ { // the first batch determines the number of calls per batch
 			n := max(calls, 4)
 			began := time.Now()
 			var wg sync.WaitGroup

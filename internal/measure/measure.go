@@ -16,12 +16,12 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// Options say what to measure. Every rank must pass the same.
+// Options configure a measurement. Every rank must pass the same.
 type Options struct {
-	Ops      []string // names that Ops returns; nil means all of them
+	Ops      []string // names returned by Ops; nil means all of them
 	Min, Max int64    // sizes in bytes: Min, Min·Factor, and so on, up to Max
 	Factor   int      // at least 2
-	// Batches is how many times each size is timed. One timing is a batch of several
+	// Batches is the number of timings of each size. One timing is a batch of several
 	// calls, which takes about Batch in all.
 	Batches int
 	Batch   time.Duration
@@ -48,8 +48,7 @@ func Ops() []string {
 	return []string{"all_sum", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv", "barrier"}
 }
 
-// bus returns the fraction of an operation's size that each rank's connection
-// carries.
+// bus returns the traffic of each rank's connection as a fraction of an operation's size.
 func bus(op string, n int) float64 {
 	share := float64(n-1) / float64(n)
 	switch op {
@@ -111,15 +110,15 @@ func Run(ctx context.Context, transport string, c jaccl.Communicator, o Options,
 	return nil
 }
 
-// fill writes f32 numbers of 0.747 to b. Memory that nobody has written to is one page of
-// zeros however large it is, so that reading it costs no more than the first cache.
+// fill writes f32 numbers of 0.747 to b. Unwritten memory is a single page of zeros, so
+// reading it would cost no more than the first-level cache.
 func fill(b []byte) {
 	for i := range b {
 		b[i] = 0x3f
 	}
 }
 
-// Check returns an error for options that Run refuses for any number of ranks.
+// Check returns an error for options invalid for any number of ranks.
 func (o Options) Check() error {
 	for _, op := range o.Ops {
 		if !slices.Contains(Ops(), op) {

@@ -92,15 +92,15 @@ func panel(op string, rows []Row) (*plot.Plot, error) {
 	if transports == nil { // a single rank sends nothing: an empty panel
 		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 1, 1<<20, 0.1, 10
 	}
-	// For a single value the plot would choose a range that reaches below 0, where there are no
-	// logarithms. The legend needs room above.
+	// For a single value the plot would choose a range below 0, where there are no
+	// logarithms. The legend needs space above.
 	p.X.Min, p.X.Max = p.X.Min/1.2, p.X.Max*1.2
 	p.Y.Min, p.Y.Max = p.Y.Min/1.5, p.Y.Max*4
 	return p, nil
 }
 
-// hue returns one of eight colors that colour blind people can tell apart too (Okabe
-// and Ito).
+// hue returns one of eight colors that colour-blind people can distinguish (Okabe and
+// Ito).
 func hue(i int) color.Color {
 	all := [...]color.RGBA{{0, 114, 178, 255}, {230, 159, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255}, {86, 180, 233, 255}, {213, 94, 0, 255}, {0, 0, 0, 255}, {240, 228, 66, 255}}
 	return all[i%len(all)]
@@ -121,7 +121,7 @@ func sizes(lo, hi float64) []plot.Tick {
 	return ticks
 }
 
-// Size prints a number of bytes with a binary unit where it is whole.
+// Size prints a number of bytes, with a binary unit if it is a multiple of it.
 func Size(n int64) string {
 	for _, u := range [...]struct {
 		n    int64

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Available returns the bytes that this process can still take, and what limits them: the
-// machine's free memory, a control group, or the limit on the process's addresses (ulimit
-// -v). A limit that cannot be read is ignored.
+// Available returns the bytes that this process can still take, and the origin of the
+// limit: the machine's free memory, a control group, or the limit on the process's
+// addresses (ulimit -v). A limit that cannot be read is ignored.
 func Available() Limit {
 	l := least(limits(os.DirFS("/")))
 	var as unix.Rlimit

@@ -1,6 +1,6 @@
-// Package memory says how much memory this process can still take. With it, a program that
-// is too large is refused with an error before it takes the memory: Go cannot recover when
-// memory runs out.
+// Package memory determines the memory still available to this process. With it, a
+// program that is too large is refused with an error before allocating: Go cannot recover
+// from running out of memory.
 //
 // Begin with Available.
 package memory

@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// Limit is how many bytes there are, and what limits them.
+// Limit is a number of bytes, and the origin of the limit.
 type Limit struct {
 	Bytes int64
-	By    string // "" if nothing is known to limit them
+	By    string // "" if no limit is known
 }
 
-// unlimited returns a limit that nothing exceeds.
+// unlimited returns a limit that is never exceeded.
 func unlimited() Limit { return Limit{Bytes: math.MaxInt64} }
 
 // Format returns a number of bytes in words, such as 1.5 GiB.
@@ -51,7 +51,7 @@ func limits(root fs.FS) []Limit {
 	if free, ok := info["MemAvailable:"]; ok {
 		all = append(all, Limit{free*1024 + info["SwapFree:"]*1024, "MemAvailable of /proc/meminfo"})
 	}
-	groups, _ := fs.ReadFile(root, "proc/self/cgroup") // missing where there are none
+	groups, _ := fs.ReadFile(root, "proc/self/cgroup") // missing if there are none
 	for line := range strings.Lines(string(groups)) {
 		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
 		kinds, group, _ := strings.Cut(rest, ":")
@@ -65,8 +65,8 @@ func limits(root fs.FS) []Limit {
 	return all
 }
 
-// grouped returns what a control group and the groups around it leave. Files that are
-// cached count as used there, and are dropped when memory is needed. In a container the
+// grouped returns the rest that a control group and the groups around it leave. Cached
+// files count as used there, and are dropped when memory is needed. In a container the
 // process's group is often the mount's root, under a name that does not exist there.
 func grouped(root fs.FS, mount, group, limit, usage, cached string) []Limit {
 	var all []Limit
@@ -84,7 +84,7 @@ func grouped(root fs.FS, mount, group, limit, usage, cached string) []Limit {
 	}
 }
 
-// addresses returns the bytes of address space that the process has taken.
+// addresses returns the bytes of address space in use by the process.
 func addresses(root fs.FS) int64 {
 	b, _ := fs.ReadFile(root, "proc/self/statm") // 0 if there is none
 	first, _, _ := strings.Cut(string(b), " ")

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Resident returns how many bytes this process takes, as Linux says, or, on other systems, what Go has taken for it.
+// Resident returns the resident memory of this process in bytes: from Linux or, on other
+// systems, the memory that Go has obtained.
 func Resident() int64 {
 	b, _ := fs.ReadFile(os.DirFS("/"), "proc/self/statm")
 	if words := strings.Fields(string(b)); len(words) > 1 {

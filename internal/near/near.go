@@ -1,4 +1,4 @@
-// Package near finds the name that was meant by a name with a typing mistake.
+// Package near corrects mistyped names.
 package near
 
 import (
@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Names returns "; did you mean a or b?" with the names that differ from name by
-// one or two typing mistakes, "" if there are none. A star in name stands for any text.
+// Names returns "; did you mean a or b?" with the names that differ from name by one or
+// two typing mistakes, "" if there are none. A star in name matches any text.
 func Names(name string, names iter.Seq[string]) string {
 	stars := strings.Count(name, "*")
 	most := min(2, (len(name)-stars)/2)
-	if len(name) > 100 { // not a typing mistake, and distance takes the square
+	if len(name) > 100 { // not a typing mistake, and distance takes quadratic time
 		return ""
 	}
 	var found []string
@@ -32,9 +32,9 @@ func Names(name string, names iter.Seq[string]) string {
 	return "; did you mean " + strings.Join(found[:min(len(found), 3)], " or ") + "?"
 }
 
-// distance returns how many bytes have to be inserted, removed, replaced or
-// swapped with their neighbour to turn a into b (optimal string alignment). A star in a is
-// turned into any bytes at no cost.
+// distance returns the number of bytes to insert, remove, replace or swap with their
+// neighbour to turn a into b (optimal string alignment). A star in a matches any bytes at
+// no cost.
 func distance(a, b string) int {
 	var before []int
 	last := make([]int, len(b)+1)

@@ -1,4 +1,4 @@
-// Package openfiles says what to do where a process may not open another file.
+// Package openfiles explains the limit on a process's open files.
 package openfiles
 
 import (
@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// Explain returns err with a remedy if it says that a process has too many open files, and
-// err itself otherwise. Sockets and pipes are open files, too. The process may be another
-// one, whose error came here as text.
+// Explain returns err with a remedy if it reports too many open files, and err itself
+// otherwise. Sockets and pipes are open files as well. The error may come from another
+// process as text.
 func Explain(err error) error {
 	if err == nil || !strings.Contains(err.Error(), syscall.EMFILE.Error()) {
 		return err

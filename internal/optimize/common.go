@@ -11,7 +11,7 @@ import (
 // the results are the same bits. The placements are the same too, because they
 // follow from the primitive and its arguments.
 func common(p *graph.Program) (*graph.Program, error) {
-	// Few equations agree in these fields, and most of those that do are equal.
+	// Few equations agree in these fields, and most of them are equal.
 	type key struct {
 		name, params  string
 		first, second *graph.Value

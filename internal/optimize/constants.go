@@ -6,15 +6,14 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// constants replaces equations whose arguments are all constants by a constant.
-// It computes one element as the kernels do. It keeps the equation if no constant
-// of the text form has exactly these bits (a NaN, whose bits depend on the
-// processor, or a large i64), or if the constant would be the zero that
-// placement rules recognise.
+// constants replaces equations of constant arguments by a constant. It computes one
+// element like the kernels. It keeps the equation if no constant of the text form has
+// exactly these bits (a NaN, with processor-dependent bits, or a large i64), or if the
+// constant would be the zero that placement rules recognise.
 //
-// A constant has no placement of its own: each rank makes its part of it. An equation
-// that it replaces may have had one, as reshape and transpose do, but that was whole on
-// every rank, since its arguments are constants.
+// A constant has no placement of its own: each rank makes its part of it. A replaced
+// equation may have had one, like reshape and transpose, but it was whole on every rank,
+// because its arguments are constants.
 func constants(p *graph.Program) (*graph.Program, error) {
 	return rewrite(p, func(t *graph.Tracer, e *graph.Eqn, in []*graph.Value) []*graph.Value {
 		if len(in) == 0 || len(e.Out) != 1 {
@@ -48,16 +47,16 @@ func element(c float64, d graph.DType) array.Array {
 	return a
 }
 
-// evaluate returns an element of the result from one element of each argument. It
-// handles only functions whose result IEEE 754 or integer arithmetic determines,
-// not those whose last bit depends on a library.
+// evaluate returns an element of the result from one element of each argument. It handles
+// only functions with results determined by IEEE 754 or integer arithmetic, not by the
+// last bits of a library.
 func evaluate(p graph.Primitive, x []array.Array) (array.Array, bool) {
 	switch p := p.(type) {
 	case primitives.BroadcastInDimOp, primitives.ReshapeOp, primitives.TransposeOp, primitives.StopGradientOp:
 		return x[0], true // these only move elements
 	case graph.AddAnyOp:
-		// From left to right; 16-bit elements are added in f32 and rounded once.
-		// For two elements that is the same as adding them.
+		// From left to right; 16-bit elements are added in f32 and rounded once. For two
+		// elements that is plain addition.
 		if len(x) == 2 {
 			return arithmetic("add", x)
 		}

@@ -4,10 +4,9 @@ import "github.com/gomoe/gomoe/graph"
 
 // dead removes the equations that no result depends on.
 //
-// The second argument of place_like counts as used, although its elements are
-// never read: its placement determines that of the result, and only an equation
-// has a placement. Lowering does not compute a value that is used for its
-// placement alone.
+// The second argument of place_like counts as used, although its elements are never read:
+// it determines the placement of the result, and only an equation has a placement.
+// Lowering does not compute a value that is used for its placement alone.
 func dead(p *graph.Program) (*graph.Program, error) {
 	used := map[*graph.Eqn]bool{}
 	use := func(vs []*graph.Value) {

@@ -7,16 +7,15 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// identities replaces the results of equations that change nothing by their
-// arguments. The reason why no bit changes is given at each rule. All of these
-// equations let pending sums and ragged rows pass unchanged, so the result has
-// the placement of the argument.
+// identities replaces the results of equations that change nothing by their arguments.
+// Each rule gives the reason why no bit changes. All of these equations let pending sums
+// and ragged rows pass unchanged, so the result has the placement of the argument.
 //
-// What is not replaced, and why: x + 0 and x - 0 complete a pending sum, and x +
-// 0 turns -0 into 0. x · 0 is NaN for an infinite x, and -0 for a negative one.
-// A conversion to a wider type and back completes pending sums in the wider
-// type. broadcast_in_dim to the same shape can be made in any placement, which
-// its argument cannot. A division of integers by 1 completes pending sums.
+// The following are not replaced. x + 0 and x - 0 complete a pending sum, and x + 0 turns
+// -0 into 0. x · 0 is NaN for an infinite x, and -0 for a negative one. A conversion to a
+// wider type and back completes pending sums in the wider type. broadcast_in_dim to the
+// same shape can have any placement, unlike its argument. A division of integers by 1
+// completes pending sums.
 func identities(p *graph.Program) (*graph.Program, error) {
 	return rewrite(p, func(t *graph.Tracer, e *graph.Eqn, in []*graph.Value) []*graph.Value {
 		x := same(t, e.Prim, in)
@@ -30,8 +29,7 @@ func identities(p *graph.Program) (*graph.Program, error) {
 	})
 }
 
-// same returns the value that p applied to these arguments equals, nil if there
-// is none.
+// same returns the value equal to p applied to these arguments, nil if there is none.
 func same(t *graph.Tracer, p graph.Primitive, in []*graph.Value) *graph.Value {
 	switch p := p.(type) {
 	case primitives.StopGradientOp:
@@ -67,8 +65,8 @@ func same(t *graph.Tracer, p graph.Primitive, in []*graph.Value) *graph.Value {
 }
 
 // unscaled returns x for x·1, 1·x and x/1. The product of any number and 1 is
-// representable, so it is not rounded. Its sign is that of x, also for 0 and
-// infinity, and the bits of a NaN do not change.
+// representable, so it is not rounded. It keeps the sign of x, including 0 and infinity,
+// and the bits of a NaN.
 func unscaled(op string, x, y *graph.Value) *graph.Value {
 	one := func(v *graph.Value) bool {
 		c, ok := constant(v)
@@ -85,8 +83,8 @@ func unscaled(op string, x, y *graph.Value) *graph.Value {
 	return nil
 }
 
-// permuted returns the transpose of x, merged with a transpose that x itself is
-// the result of. It returns nil if that gives the same equation again.
+// permuted returns the transpose of x, merged with the transpose that defines x, if any.
+// It returns nil if that gives the same equation again.
 func permuted(t *graph.Tracer, perm []int, x *graph.Value) *graph.Value {
 	inner := definition[primitives.TransposeOp](x)
 	if inner != nil {

@@ -7,10 +7,10 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// loops runs all passes on the bodies of loops, and takes out of each loop what nobody
-// uses: results of an iteration, and carried values, constants and inputs of an iteration
-// that nothing depends on that is used. A value that every iteration carries on as it got
-// it becomes a constant. What only such arguments used is dead.
+// loops runs all passes on the bodies of loops, and removes from each loop its unused
+// values: results of an iteration, and carried values, constants and inputs of an
+// iteration that no used value depends on. A value that every iteration carries on
+// unchanged becomes a constant. Equations used only by such arguments are dead.
 func loops(ctx context.Context, p *graph.Program) (*graph.Program, error) {
 	lean := map[*graph.Eqn]*loop{}
 	used := map[*graph.Value]bool{}
@@ -51,12 +51,12 @@ func loops(ctx context.Context, p *graph.Program) (*graph.Program, error) {
 	})
 }
 
-// loop is a loop without what nobody uses.
+// loop is a loop without its unused values.
 type loop struct {
 	op   graph.ScanOp
-	args []int // which arguments of the old loop it has
-	// results has, of each result of the old loop, its number among the new ones; -1 for a
-	// result that nobody uses, and -2-i for one that is argument i of the old loop.
+	args []int // indices of the old loop's arguments
+	// results maps each result of the old loop to its number among the new ones; -1 for
+	// an unused result, and -2-i for argument i of the old loop.
 	results []int
 }
 
@@ -70,7 +70,7 @@ func newLoop(ctx context.Context, s graph.ScanOp, e *graph.Eqn, used map[*graph.
 	wanted := func(results []int) bool {
 		return slices.ContainsFunc(results, func(i int) bool { return used[e.Out[i]] })
 	}
-	// keep says which results of the body are kept, live which of its values these need.
+	// keep marks the kept results of the body, live the values needed for them.
 	keep := make([]bool, len(body.Out))
 	for j := range keep {
 		keep[j] = j < s.Carry && wanted(last[j:j+1]) || j >= s.Carry && wanted(made[j-s.Carry])
@@ -84,7 +84,7 @@ func newLoop(ctx context.Context, s graph.ScanOp, e *graph.Eqn, used map[*graph.
 			}
 		}
 	}
-	// same says which values are carried on as they are. One that is a result of the program
+	// same marks the values carried on unchanged. One that is a result of the program
 	// stays, because it may have a name of its own.
 	same := make([]bool, s.Carry)
 	for j := range same {
@@ -132,7 +132,7 @@ func newLoop(ctx context.Context, s graph.ScanOp, e *graph.Eqn, used map[*graph.
 		take(v, each[j]...)
 	}
 	n = 0
-	next := len(out) // the number of the next result of the new loop
+	next := len(out) // the number of the new loop's next result
 	for j, v := range body.Out[s.Carry:] {
 		if !keep[s.Carry+j] {
 			continue
@@ -168,7 +168,7 @@ func newLoop(ctx context.Context, s graph.ScanOp, e *graph.Eqn, used map[*graph.
 	return l, err
 }
 
-// needs returns the values of p that its results need for which keep is true.
+// needs returns the values of p needed for its results marked in keep.
 func needs(p *graph.Program, keep []bool) map[*graph.Value]bool {
 	live := map[*graph.Value]bool{}
 	for j, v := range p.Out {
@@ -186,7 +186,7 @@ func needs(p *graph.Program, keep []bool) map[*graph.Value]bool {
 	return live
 }
 
-// instead returns those of the old loop's arguments that stand for results.
+// instead returns the arguments of the old loop that replace results.
 func (l *loop) instead(in []*graph.Value) []*graph.Value {
 	var list []*graph.Value
 	for _, r := range l.results {
@@ -197,8 +197,8 @@ func (l *loop) instead(in []*graph.Value) []*graph.Value {
 	return list
 }
 
-// apply adds the new loop, if it has results, and returns what stands for the old results:
-// nil for those that nobody uses.
+// apply adds the new loop, if it has results, and returns the replacements for the old
+// results: nil for unused ones.
 func (l *loop) apply(t *graph.Tracer, in []*graph.Value) []*graph.Value {
 	args := make([]*graph.Value, len(l.args))
 	for i, a := range l.args {

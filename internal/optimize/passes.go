@@ -26,12 +26,12 @@ func Passes() []Pass {
 	}
 }
 
-// atOnce makes a pass of one that goes over the equations once, and so needs no context.
+// atOnce turns a rewrite in a single traversal, which needs no context, into a pass.
 func atOnce(run func(*graph.Program) (*graph.Program, error)) func(context.Context, *graph.Program) (*graph.Program, error) {
 	return func(_ context.Context, p *graph.Program) (*graph.Program, error) { return run(p) }
 }
 
-// Order says that one pass runs before another, and why.
+// Order is a constraint that one pass runs before another, with the reason.
 type Order struct{ First, Then, Why string }
 
 // Constraints returns the constraints on the order of the passes.
@@ -47,8 +47,8 @@ func Constraints() []Order {
 	}
 }
 
-// Program returns p after all passes. p must hold no graph.CustomOp. It ends with the context's
-// cause if ctx ends.
+// Program returns p after all passes. p must hold no graph.CustomOp. If ctx ends, Program
+// returns its cause.
 func Program(ctx context.Context, p *graph.Program) (*graph.Program, error) {
 	for _, pass := range Passes() {
 		if ctx.Err() != nil {

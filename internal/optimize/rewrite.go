@@ -6,15 +6,14 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// rewrite returns p with each equation replaced as rule says. rule gets the
-// equation and its arguments in the new program. It returns the values that
-// replace the equation's results, or nil to keep the equation. It may apply
-// primitives to t, which get the equation's source line. A value may be nil if nobody
-// uses the result that it would replace.
+// rewrite returns p with each equation replaced according to rule. rule gets the equation
+// and its arguments in the new program. It returns the values that replace the equation's
+// results, or nil to keep the equation. It may apply primitives to t, which get the
+// equation's source line. A value may be nil if the replaced result is unused.
 //
-// Results of the program keep their names: an equation is kept if one of its
-// named results would become a value of another name. A value without a name
-// takes the name of the value that it replaces.
+// Results of the program keep their names: an equation is kept if one of its named
+// results would become a value with another name. A value without a name takes the name
+// of the value that it replaces.
 func rewrite(p *graph.Program, rule func(t *graph.Tracer, e *graph.Eqn, in []*graph.Value) []*graph.Value) (*graph.Program, error) {
 	result := map[*graph.Value]bool{}
 	for _, v := range p.Out {
@@ -66,8 +65,8 @@ func misnames(e *graph.Eqn, out []*graph.Value, result map[*graph.Value]bool) bo
 	return false
 }
 
-// constant returns the number that every element of v has, before it is rounded
-// to v's element type.
+// constant returns the common number of all elements of v, before rounding to v's element
+// type.
 func constant(v *graph.Value) (float64, bool) {
 	if v.Def == nil {
 		return 0, false
@@ -76,7 +75,7 @@ func constant(v *graph.Value) (float64, bool) {
 	return f.Value, ok
 }
 
-// zero reports whether x is the constant that placement rules know to be 0, and
-// past which they let pending sums stay pending. No other value is replaced by
-// it: the sum would then be added at another place of the program.
+// zero reports whether x is the constant 0 of the placement rules, which lets pending
+// sums stay pending. No other value is replaced by it: the sum would then be added at
+// another place of the program.
 func zero(x float64) bool { return math.Float64bits(x) == 0 }

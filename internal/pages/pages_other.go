@@ -2,5 +2,5 @@
 
 package pages
 
-// Large does nothing, as the system chooses its pages itself.
+// Large does nothing, because the system chooses its pages itself.
 func Large([]byte) {}

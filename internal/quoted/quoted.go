@@ -10,10 +10,12 @@ import (
 	"unicode/utf8"
 )
 
-// most is how many characters of a text an error repeats. They tell which one is meant; the rest would hide what is wrong with it.
+// most is the number of characters of a text that an error repeats. They identify the
+// text; the rest would hide the mistake.
 const most = 40
 
-// mostOfName is how many characters of a name an error repeats. Names of tensors with the modules that they are in have up to a hundred.
+// mostOfName is the number of characters of a name that an error repeats. Names of
+// tensors with their modules have up to a hundred.
 const mostOfName = 128
 
 // Text returns the first 40 characters of a text in quotes, as a Go string literal without control characters. An ellipsis follows
@@ -28,8 +30,8 @@ func quote[T ~string | ~[]byte](text T, most int) string {
 	return strconv.Quote(head) + cut
 }
 
-// Plain is Text without quotes for a text that has no character to escape. It is for a number, a variable's value or a path,
-// which is easier to copy without them.
+// Plain is Text without quotes for a text that has no character to escape. It is for
+// numbers, values of variables and paths, which are easier to copy without them.
 func Plain[T ~string | ~[]byte](text T) string {
 	head, cut := shorten(text, most)
 	if q := strconv.Quote(head); q != `"`+head+`"` {
@@ -38,7 +40,8 @@ func Plain[T ~string | ~[]byte](text T) string {
 	return head + cut
 }
 
-// JSON returns the first 60 characters of a JSON value on one line as Plain has them. Quotes of the value are not escaped again.
+// JSON returns the first 60 characters of a JSON value on one line in the form of Plain.
+// Quotes of the value are not escaped again.
 func JSON(value []byte) string {
 	var line bytes.Buffer
 	if json.Compact(&line, value) == nil {
@@ -61,7 +64,8 @@ func shorten[T ~string | ~[]byte](text T, most int) (head, cut string) {
 	return head, ""
 }
 
-// List returns the first texts of a list as Text has them, and how many there are if there are more.
+// List returns the first texts of a list in the form of Text, and their number if there
+// are more.
 func List[T ~string](list []T) string {
 	const most = 8
 	s := "["
@@ -77,19 +81,21 @@ func List[T ~string](list []T) string {
 	return s + "]"
 }
 
-// longest is how many bytes of a message are shown. What is wrong stands at its beginning and its end.
+// longest is the number of bytes shown of a message. The mistake is at its beginning and
+// its end.
 const longest = 8 << 10
 
-// Message returns the text of an error as it is shown on a terminal. Whatever parts of it come from outside, control characters other
-// than the ends of lines and tabs are escaped, so that they do not reach the terminal, and the middle of a text of more than 8 KiB is
-// left out.
+// Message returns the text of an error for a terminal. Control characters other than line
+// ends and tabs, which may come from outside, are escaped, so that they do not reach the
+// terminal, and the middle of a text of more than 8 KiB is left out.
 func Message(text string) string { return message(text, longest) }
 
 // cause is an error of another package.
 type cause struct{ err error }
 
-// Cause returns an error whose text is that of err as Message has it, with at most 512 bytes. It is for errors of packages that repeat texts
-// from outside as they stand, such as those of encoding/json and os. Cause of nil is nil.
+// Cause returns an error with the text of err in the form of Message, with at most 512
+// bytes. It is for errors of packages that repeat texts from outside unchanged, such as
+// encoding/json and os. Cause of nil is nil.
 func Cause(err error) error {
 	if err == nil {
 		return nil

@@ -15,17 +15,16 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
 
-// BlockBytes is how much of every member's src is summed at a time: the
-// accumulator stays in the first-level cache. It is a multiple of every
-// element's size.
+// BlockBytes is the number of bytes of every member's src summed at a time: the
+// accumulator stays in the first-level cache. It is a multiple of every element's size.
 const BlockBytes = 2048
 
-// Accumulator is the working memory of a reduction. total and wide have room for a block
-// of 2-byte elements widened to f32.
+// Accumulator is the working memory of a reduction. total and wide hold a block of 2-byte
+// elements widened to f32.
 type Accumulator struct {
 	total, wide [2 * BlockBytes / 8]uint64
 	in, out     [BlockBytes / 8]uint64
-	pair        [2][]byte // the two buffers that Pair reduces
+	pair        [2][]byte // the two arguments of Pair
 	halves      [][]byte  // by depth, the sum of the second half of some buffers; see pairs
 
 	// Blocks is the current block of every member's src. Into uses it; callers of Block
@@ -37,7 +36,7 @@ type number interface {
 	float64 | float32 | int32 | int64 | uint8 | uint32
 }
 
-// Op says how the elements that ranks have for the same place are combined.
+// Op is an operation that combines the ranks' elements at the same index.
 type Op uint8
 
 const (
@@ -48,17 +47,17 @@ const (
 	Min
 	// Greater and Less are JACCL's: a > b ? a : b and a < b ? a : b, where a is the
 	// earlier and b the later element. For bools they are the disjunction and the
-	// conjunction. The result has the bits of one of the two.
+	// conjunction. The result has the bits of one operand.
 	Greater
 	Less
-	// Above and Below take the later element if it is larger, or smaller, or a NaN. If
-	// the elements are equal, as 0 and -0 are, they take the earlier. The result has the
-	// bits of one of the two.
+	// Above and Below take the later element if it is larger, or smaller, or a NaN. Of
+	// equal elements, such as 0 and -0, they take the earlier. The result has the bits of
+	// one operand.
 	Above
 	Below
-	// Pairs adds f32 and f64 in pairs: the sum of the first buffers, as many as the largest
-	// power of two below their number, formed so, plus the sum of the others. Elements of
-	// other types are added in the order of ranks.
+	// Pairs adds f32 and f64 in pairs: the sum of the first buffers, as many as the
+	// largest power of two below their number, formed recursively, plus the sum of the
+	// others. Elements of other types are added in the order of ranks.
 	Pairs
 )
 
@@ -114,10 +113,10 @@ func (a *Accumulator) Into(dst []byte, r Op, d graph.DType, srcs [][]byte) {
 			a.Blocks = append(a.Blocks, s[lo:hi])
 		}
 		out := dst[lo:hi]
-		if inPlace { // out is read when it has been written, otherwise
+		if inPlace { // otherwise out would be read after being written
 			out = Words(a.out[:])[:hi-lo]
 		}
-		copy(dst[lo:hi], a.Block(r, d, a.Blocks, out)) // nothing, where it is there
+		copy(dst[lo:hi], a.Block(r, d, a.Blocks, out)) // no-op if it is already there
 	}
 	clear(a.Blocks)
 }
@@ -167,8 +166,8 @@ func combine[E number](r Op, y, x, z []E) {
 	}
 }
 
-// choose sets elements of y to those of z where r chooses b over a. a and b are the
-// numbers that y and z stand for.
+// choose sets elements of y to the elements of z for which r chooses b over a. a and b
+// are the numeric values of y and z.
 func choose[E any, N number](r Op, y, z []E, a, b []N) {
 	z, a, b = z[:len(y)], a[:len(y)], b[:len(y)]
 	switch r {
@@ -248,15 +247,16 @@ func foldBools(r Op, srcs [][]byte, dst []byte) []byte {
 	return dst
 }
 
-// Pair sets dst to dst and src reduced; both have the same length. It rounds every time.
+// Pair sets dst to the reduction of dst and src, which have the same length. It rounds
+// every time.
 func (a *Accumulator) Pair(dst []byte, r Op, d graph.DType, src []byte) {
 	a.pair = [2][]byte{dst, src}
 	a.Into(dst, r, d, a.pair[:])
 	a.pair = [2][]byte{}
 }
 
-// aligned returns src, or a copy if src does not start at a multiple of 8 bytes, from
-// which not every processor can load elements.
+// aligned returns src, or a copy if src is not aligned to 8 bytes, because not every
+// processor can load unaligned elements.
 func (a *Accumulator) aligned(src []byte) []byte {
 	if isAligned(src) {
 		return src

@@ -1,7 +1,9 @@
-// Package strictjson reads JSON from outside: files of settings, hostfiles, requests. Values are read as encoding/json reads them. Names are
-// read strictly: a field is read from the member with exactly its name, and a name that an object has twice is an error. Readers that take
-// the last of two members silently read something else than a person who edits the file. null changes no field, but in a list of numbers or
-// texts it is an error, where encoding/json reads it as 0 or "".
+// Package strictjson reads JSON from outside: files of settings, hostfiles, requests.
+// Values are read like in encoding/json. Names are read strictly: a field is read from
+// the member with exactly its name, and a duplicate name in an object is an error. A
+// reader that silently takes the last of two members differs from a person editing the
+// file. null changes no field, but in a list of numbers or texts it is an error, where
+// encoding/json reads it as 0 or "".
 package strictjson
 
 import (
@@ -25,15 +27,17 @@ import (
 
 // Error is the error of a text.
 type Error struct {
-	// Place is where a text is no JSON or a name is there twice: "line 3, column 7", or only the column, in bytes, if the text has one line.
-	// It is "" at the end of a text, and for errors of values, which have a path.
+	// Place is the position of invalid JSON or of a duplicate name: "line 3, column 7",
+	// or only the column, in bytes, if the text has one line. It is "" at the end of a
+	// text, and for errors of values, which have a path.
 	Place string
 	// Path leads to the name or the value; it is empty for the whole text.
 	Path jsontext.Pointer
-	// What is wrong, in less than 1 KiB and without control characters.
+	// What describes the mistake, in less than 1 KiB and without control characters.
 	What string
-	// Err is jsontext.ErrDuplicateName, json.ErrUnknownName, io.ErrUnexpectedEOF for a text that ends too early, the error of an
-	// UnmarshalJSON, or another error of the packages that read JSON.
+	// Err is jsontext.ErrDuplicateName, json.ErrUnknownName, io.ErrUnexpectedEOF for a
+	// text that ends too early, the error of an UnmarshalJSON, or another error of the
+	// JSON packages.
 	Err error
 }
 
@@ -64,10 +68,10 @@ func Unmarshal(text []byte, v any) error {
 	return explain(err, text)
 }
 
-// UnmarshalOnce is Unmarshal for texts that may have no name twice, whatever the values.
+// UnmarshalOnce is Unmarshal with duplicate names as errors, whatever the values.
 func UnmarshalOnce(text []byte, v any) error { return once(text, v) }
 
-// UnmarshalKnown is UnmarshalOnce for texts that may have no name without a field.
+// UnmarshalKnown is UnmarshalOnce with names without a field as errors.
 func UnmarshalKnown(text []byte, v any) error {
 	return once(text, v, json.RejectUnknownMembers(true))
 }
@@ -88,7 +92,8 @@ func unmarshal(text []byte, v any, more ...json.Options) error {
 	return json.Unmarshal(text, v, append([]json.Options{options()}, more...)...)
 }
 
-// options has values read as encoding/json reads them. Half of a surrogate pair may be escaped in a text, as Python and JavaScript write it.
+// options read values like encoding/json. A text may escape half of a surrogate pair, as
+// Python and JavaScript write it.
 var options = sync.OnceValue(func() json.Options {
 	return json.JoinOptions(jsonv1.DefaultOptionsV1(), jsonv1.ReportErrorsWithLegacySemantics(false), json.MatchCaseInsensitiveNames(false), jsontext.AllowDuplicateNames(false),
 		json.WithUnmarshalers(json.JoinUnmarshalers(json.UnmarshalFromFunc(element[int]), json.UnmarshalFromFunc(element[int32]), json.UnmarshalFromFunc(element[float64]), json.UnmarshalFromFunc(element[string]))))
@@ -102,7 +107,7 @@ func element[T any](d *jsontext.Decoder, _ *T) error {
 	return errors.ErrUnsupported
 }
 
-// Ordered is an object whose names have an order. null changes nothing.
+// Ordered is an object with ordered names. null changes nothing.
 type Ordered[V any] struct {
 	Names  []string
 	Values map[string]V
@@ -139,7 +144,8 @@ func (o *Ordered[V]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return err
 }
 
-// equal reads the next value of a text. It returns the first error of a name that an object has twice with different values.
+// equal reads the next value of a text. It returns the first error of a duplicate name
+// with different values.
 func equal(d *jsontext.Decoder, text []byte) error {
 	kind := d.PeekKind()
 	if kind != '{' && kind != '[' {
@@ -174,21 +180,22 @@ func equal(d *jsontext.Decoder, text []byte) error {
 	return err
 }
 
-// compact returns a value without white space; before it there may be the colon after its name.
+// compact returns a value without white space and without the colon that may precede it.
 func compact(v jsontext.Value) jsontext.Value {
 	v = bytes.TrimLeft(v, ": \t\r\n")
 	v = v.Clone()
-	_ = v.Compact(options(), jsontext.AllowDuplicateNames(true)) // fails for no value that has been read
+	_ = v.Compact(options(), jsontext.AllowDuplicateNames(true)) // values that have been read are valid
 	return v
 }
 
-// explain returns an error of the packages that read JSON as an *Error, whose text, unlike theirs, is always the same.
+// explain returns an error of the JSON packages as an *Error, with a text that, unlike
+// theirs, is always the same.
 func explain(err error, text []byte) error {
 	if err == nil {
 		return nil
 	}
 	if other := unmarshal(text, new(jsontext.Value), jsontext.AllowDuplicateNames(true)); other != nil {
-		err = other // a text that is no JSON has no values
+		err = other // invalid JSON has no values
 	}
 	var syntax *jsontext.SyntacticError
 	var value *json.SemanticError
@@ -225,7 +232,7 @@ func explain(err error, text []byte) error {
 	return &Error{What: quoted.Cause(err).Error(), Err: err}
 }
 
-// have says what stands in place of a value.
+// have describes the value found.
 func have(e *json.SemanticError) string {
 	switch e.JSONKind {
 	case 'n', '"':
@@ -240,7 +247,7 @@ func have(e *json.SemanticError) string {
 	return quoted.Plain(strings.TrimSpace("number " + string(e.JSONValue)))
 }
 
-// want says which values a type has.
+// want describes the values of a type.
 func want(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

@@ -1,3 +1,3 @@
-// Package tracefile merges the traces of a job's processes, in the Trace Event
-// Format, into one trace whose times are on rank 0's clock.
+// Package tracefile merges the traces of a job's processes, in the Trace Event Format,
+// into one trace with times on rank 0's clock.
 package tracefile

@@ -18,18 +18,18 @@ type Input struct {
 	R    io.Reader
 }
 
-// Merged says what Merge wrote.
+// Merged describes the output of Merge.
 type Merged struct {
 	Ranks  []int
 	Events int
-	// Uncertain is how far times of different ranks may be off from each other.
+	// Uncertain is the uncertainty of times of different ranks relative to each other.
 	Uncertain time.Duration
 }
 
 // event is a trace event; only the fields that Merge changes are decoded.
 type event map[string]json.RawMessage
 
-// clock is what a trace says about its clock.
+// clock is the description of a trace's clock.
 type clock struct {
 	Start     int64 `json:"start_unix_ns"`
 	Offset    int64 `json:"offset_ns"`
@@ -44,10 +44,9 @@ type file struct {
 	events []event
 }
 
-// Merge writes the events of all traces to w, with their times on rank 0's clock.
-// Time 0 is when the first trace began. Every trace must say when it began and to which
-// rank it belongs, as traces of jobs of several processes do. Two traces of one rank
-// are an error.
+// Merge writes the events of all traces to w, with their times on rank 0's clock. Time 0
+// is the start of the first trace. Every trace must have its start and its rank, like the
+// traces of jobs of several processes. Two traces of one rank are an error.
 func Merge(w io.Writer, in []Input) (Merged, error) {
 	var files []file
 	for _, i := range in {
@@ -67,7 +66,7 @@ func Merge(w io.Writer, in []Input) (Merged, error) {
 	}
 	slices.SortFunc(files, func(a, b file) int { return a.rank - b.rank })
 	var zero int64
-	var worst [2]int64 // the two largest uncertainties: times of two ranks may be off by their sum
+	var worst [2]int64 // the two largest uncertainties: the times of two ranks may differ by their sum
 	for i, f := range files {
 		if at := f.clock.Start + f.clock.Offset; i == 0 || at < zero {
 			zero = at
@@ -110,8 +109,8 @@ func larger(worst [2]int64, n int64) [2]int64 {
 	return worst
 }
 
-// read reads a trace. The trace of a process that ended before closing it has no end;
-// its complete events are used.
+// read reads a trace. A trace not closed by its process has no end; its complete events
+// are used.
 func read(in Input) (file, error) {
 	f := file{name: in.Name, rank: -1}
 	d := json.NewDecoder(in.R)

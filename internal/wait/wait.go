@@ -1,8 +1,8 @@
-// Package wait says how a rank that polls waits for its peers. At first the rank looks again
-// and again without leaving its processor. Then it lets others have the processor between
-// two looks. In the end it sleeps; each transport sleeps in its own way. Long spinning is
-// faster for ranks that have processors of their own. Yielding soon lets a peer run that has
-// none.
+// Package wait implements the waiting of a rank that polls for its peers. At first the
+// rank polls continuously without leaving its processor. Then it yields the processor to
+// others between two polls. In the end it sleeps; each transport sleeps in its own way.
+// Long spinning is faster for ranks with processors of their own. Yielding early lets a
+// peer without one run.
 package wait
 
 import (
@@ -10,25 +10,24 @@ import (
 	"time"
 )
 
-// Policy says how long a transport's ranks wait in which way.
+// Policy sets the times that a transport's ranks wait in each way.
 type Policy struct {
-	// Spin is the longest time for which a rank looks without leaving its processor. That
-	// time halves, down to Least, when looking found nothing until others had the
-	// processor, because the peer may be waiting for it. It doubles when looking
-	// succeeded.
+	// Spin is the longest time that a rank polls without leaving its processor. The time
+	// halves, down to Least, when polling found nothing until others had the processor,
+	// because the peer may be waiting for it. It doubles when polling succeeded.
 	Spin, Least time.Duration
 	// Crowded says that there are more ranks than processors. The spinning time then
 	// begins at 0 and does not double.
 	Crowded bool
-	// Yield is how long after the first look in vain a rank lets others have the processor
-	// between looks. After that it sleeps.
+	// Yield is the time after the first failed poll during which a rank yields the
+	// processor between polls. After that it sleeps.
 	Yield time.Duration
-	// Offer lets other threads have the processor; nil if there is no such call.
+	// Offer yields the processor to other threads; nil if there is no such call.
 	Offer func()
-	// SpinTurns and YieldTurns are how often a rank looks between two calls of Go's
+	// SpinTurns and YieldTurns are the numbers of polls between two calls of Go's
 	// scheduler, which other goroutines of the process may need. Each must be at least 1
-	// if its phase has any time. A call of the scheduler wakes another thread, which looks
-	// for work.
+	// if its phase has any time. A call of the scheduler wakes another thread, which
+	// looks for work.
 	SpinTurns, YieldTurns int
 	// If an Offer takes longer than Late, other threads with work of their own have used
 	// the processor, and not only this processor's peers. The next Calm waits then sleep
@@ -40,13 +39,13 @@ type Policy struct {
 	Rest, MaxRest time.Duration
 }
 
-// Step is what to do after a look in vain.
+// Step is the action after a failed poll.
 type Step uint8
 
 const (
-	// First: this was the first look in vain since something moved.
+	// First: this was the first failed poll since something moved.
 	First Step = iota
-	// Spun: look again.
+	// Spun: poll again.
 	Spun
 	// Offered: others have had the processor.
 	Offered
@@ -54,11 +53,11 @@ const (
 	Sleep
 )
 
-// Waiter is how one goroutine of a rank waits. It allocates nothing.
+// Waiter is the waiting state of one goroutine of a rank. It allocates nothing.
 type Waiter struct {
 	policy  Policy
 	spin    time.Duration
-	turns   int       // number of looks in vain since something moved
+	turns   int       // number of failed polls since something moved
 	since   time.Time // time of the first of them
 	offered bool      // others have had the processor since then
 	calm    int       // number of coming waits that sleep at once
@@ -74,11 +73,11 @@ func New(p Policy) Waiter {
 	return w
 }
 
-// Begin starts anew, after a wait that was given up or after the last wait of an
-// operation. How that wait ended says nothing about the next one.
+// Begin starts over, after an abandoned wait or after the last wait of an operation. The
+// outcome of that wait does not predict the next one.
 func (w *Waiter) Begin() { w.turns, w.offered, w.rest = 0, false, w.policy.Rest }
 
-// Moved must be called after a look that found something.
+// Moved must be called after a successful poll.
 func (w *Waiter) Moved() {
 	switch {
 	case w.offered:
@@ -89,7 +88,7 @@ func (w *Waiter) Moved() {
 	w.Begin()
 }
 
-// Idle must be called after a look in vain. It says what to do next.
+// Idle must be called after a failed poll. It returns the next action.
 func (w *Waiter) Idle() Step {
 	p := &w.policy
 	if w.turns++; w.turns == 1 {
@@ -125,7 +124,7 @@ func (w *Waiter) Idle() Step {
 	return Sleep
 }
 
-// Waited returns for how long nothing has moved.
+// Waited returns the time since something last moved.
 func (w *Waiter) Waited() time.Duration {
 	if w.turns == 0 {
 		return 0
@@ -133,10 +132,10 @@ func (w *Waiter) Waited() time.Duration {
 	return time.Since(w.since)
 }
 
-// Since returns the time of the first look in vain.
+// Since returns the time of the first failed poll.
 func (w *Waiter) Since() time.Time { return w.since }
 
-// Rest returns how long to sleep: twice as long each time, until something moves.
+// Rest returns the time to sleep: twice as long each time, until something moves.
 func (w *Waiter) Rest() time.Duration {
 	d := w.rest
 	w.rest = min(2*d, w.policy.MaxRest)

@@ -2,5 +2,5 @@
 
 package wait
 
-// Yield does nothing: without C there is no system call for it.
+// Yield does nothing: without C this system has no call for it.
 func Yield() {}

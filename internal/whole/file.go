@@ -14,12 +14,12 @@ import (
 	"time"
 )
 
-// File is a file that has no name before Publish or Close. A device, a pipe or a socket
-// is written directly. It is not safe for concurrent use.
+// File is a file without a name before Publish or Close. A device, a pipe or a socket is
+// written directly. It is not safe for concurrent use.
 type File struct {
 	path string // as given, for errors
 	f    *os.File
-	size int64 // what was written
+	size int64 // bytes written
 	err  error // the first error; nothing is published after it
 
 	root   *os.Root // the folder; nil if the file is written directly or has been closed
@@ -28,8 +28,8 @@ type File struct {
 	public bool     // the file has its name
 }
 
-// Write writes a file with the contents that write writes. After an error of write or of the
-// file system, the file is as it was before. An existing file keeps its permissions.
+// Write writes a file with the contents written by write. After an error of write or of
+// the file system, the file is unchanged. An existing file keeps its permissions.
 func Write(path string, write func(io.Writer) error) error {
 	f, err := Create(path)
 	if err != nil {
@@ -42,7 +42,7 @@ func Write(path string, write func(io.Writer) error) error {
 	return f.Close()
 }
 
-// WriteAll writes files to a folder, by their names, in the order of these.
+// WriteAll writes files to a folder, in the order of their names.
 func WriteAll(folder string, files map[string][]byte) error {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		err := Write(filepath.Join(folder, name), func(w io.Writer) error { _, err := w.Write(files[name]); return err })
@@ -98,10 +98,11 @@ func Create(path string) (*File, error) {
 	return f, nil
 }
 
-// readerTakes is how long somebody may take to open a pipe for reading that is to be written.
+// readerTakes is the time limit for a reader to open a pipe that is to be written.
 const readerTakes = 5 * time.Second
 
-// openDirect opens what is written directly. Opening a pipe would wait for a reader without end.
+// openDirect opens files that are written directly. Opening a pipe would wait for a
+// reader without end.
 func openDirect(path string) (*os.File, error) {
 	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|syscall.O_NONBLOCK, 0)
@@ -114,8 +115,8 @@ func openDirect(path string) (*os.File, error) {
 	}
 }
 
-// CreateIn begins a file of that name in a folder, which Close and Discard close. It
-// follows no link.
+// CreateIn begins a file with the given name in a folder, which Close and Discard close.
+// It follows no link.
 func CreateIn(root *os.Root, name string) (*File, error) { return createIn(root, name, unnamed) }
 
 func createIn(root *os.Root, name string, unnamed func(*os.Root) (*os.File, error)) (*File, error) {
@@ -133,7 +134,7 @@ func createIn(root *os.Root, name string, unnamed func(*os.Root) (*os.File, erro
 }
 
 // target returns the path at the end of symbolic links. The last one may lead to a file
-// that is not there yet.
+// that does not exist yet.
 func target(path string) (string, error) {
 	for range 40 {
 		link, err := os.Readlink(path)
@@ -159,8 +160,9 @@ func ofProcess(path string) bool {
 	return false
 }
 
-// Write writes all of p to the file. After an error all further calls return the same error.
-// If the file is published, the part of p that was written before the error is removed again.
+// Write writes all of p to the file. After an error all further calls return the same
+// error. If the file is published, the part of p written before the error is removed
+// again.
 func (f *File) Write(p []byte) (int, error) {
 	if f.err != nil {
 		return 0, f.err
@@ -184,8 +186,8 @@ func (f *File) fail(err error) {
 	}
 }
 
-// Publish gives the file its name, with what has been written so far. What is written
-// later is added to the file at once.
+// Publish gives the file its name, with the contents written so far. Later writes are
+// added to the file at once.
 func (f *File) Publish() error {
 	if f.err != nil || f.public {
 		return f.err
@@ -209,7 +211,7 @@ func (f *File) publish() error {
 			return err
 		}
 	}
-	if runtime.GOOS == "windows" { // which renames no open file
+	if runtime.GOOS == "windows" { // open files cannot be renamed there
 		if err := f.f.Close(); err != nil {
 			return err
 		}
@@ -217,14 +219,14 @@ func (f *File) publish() error {
 	if err := f.root.Rename(f.temp, f.name); err != nil {
 		return err
 	}
-	if err := f.f.Close(); err != nil && !errors.Is(err, os.ErrClosed) { // what is closed is not locked any more
+	if err := f.f.Close(); err != nil && !errors.Is(err, os.ErrClosed) { // closing the file unlocks it
 		return err
 	}
 	f.public = true
 	return syncFolder(f.root)
 }
 
-// Sync returns when what was written to a file, by whomever, is on the disk.
+// Sync returns once all writes to a file, by any process, are on the disk.
 func Sync(path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
@@ -234,7 +236,7 @@ func Sync(path string) error {
 }
 
 // Close publishes the file and ends it. It returns the first error of any Write. After an
-// error the name refers to what it referred to before, unless the file has been published.
+// error the name refers to the old file, if any, unless the file has been published.
 func (f *File) Close() error {
 	if f.err == nil && !f.public {
 		f.fail(f.publish())
@@ -242,15 +244,14 @@ func (f *File) Close() error {
 	return f.end()
 }
 
-// Discard ends the file and drops what has not been published. After Close it does
-// nothing.
+// Discard ends the file and drops its unpublished contents. After Close it does nothing.
 func (f *File) Discard() { f.end() }
 
 func (f *File) end() error {
 	if f.f == nil {
 		return f.err
 	}
-	if err := f.f.Close(); !errors.Is(err, os.ErrClosed) { // publish closes it, too
+	if err := f.f.Close(); !errors.Is(err, os.ErrClosed) { // publish closes it as well
 		f.fail(err)
 	}
 	f.f = nil
@@ -265,7 +266,7 @@ func (f *File) end() error {
 	return f.err
 }
 
-// cause returns the error of the system inside an error that names another path.
+// cause returns the system's error inside an error that names another path.
 func cause(err error) error {
 	var path *fs.PathError
 	var link *os.LinkError

@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 )
 
-// Folder makes a folder, and those above it that are missing. It returns when the folder's name
-// is on the disk.
+// Folder makes a folder, including missing parents. It returns once the folder's name is
+// on the disk.
 func Folder(path string) error {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return err

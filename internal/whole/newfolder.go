@@ -8,9 +8,10 @@ import (
 	"path/filepath"
 )
 
-// NewFolder makes a folder that is complete or absent. write writes its files to another folder beside it, which gets the
-// name when all of it is on the disk: write must not return before its files are there, as those of Write are. It is
-// an error if something has the name already. After an error there is nothing.
+// NewFolder makes a folder that is complete or absent. write writes its files to another
+// folder next to it, which is renamed once all of it is on the disk: write must not
+// return before its files are on the disk, as files of Write are. It is an error if the
+// name exists already. After an error there is nothing.
 func NewFolder(path string, write func(folder string) error) (err error) {
 	path = filepath.Clean(path)
 	if _, err := os.Lstat(path); err == nil {
@@ -22,7 +23,7 @@ func NewFolder(path string, write func(folder string) error) (err error) {
 	if err != nil {
 		return &fs.PathError{Op: "create", Path: path, Err: cause(err)}
 	}
-	defer func() { err = errors.Join(err, remove()) }() // which finds nothing once the folder has its name
+	defer func() { err = errors.Join(err, remove()) }() // finds nothing once the folder has its name
 	if err := write(temp); err != nil {
 		return err
 	}

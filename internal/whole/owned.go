@@ -2,9 +2,10 @@ package whole
 
 import "fmt"
 
-// Own makes this process the only one that writes to a folder, until release is called or the process ends, however it
-// ends. It is an error if another run owns the folder. Where the system has no such locks, as on Windows and on some network file
-// systems, everyone owns every folder.
+// Own makes this process the only writer of a folder, until release is called or the
+// process ends in any way. It is an error if another run owns the folder. On systems
+// without such locks, such as Windows and some network file systems, everyone owns every
+// folder.
 func Own(folder string) (release func() error, err error) {
 	release, taken, err := own(folder)
 	if taken {

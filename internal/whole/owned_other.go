@@ -8,10 +8,10 @@ func own(string) (release func() error, taken bool, err error) {
 	return func() error { return nil }, false, nil
 }
 
-// openFolder opens nothing that could be locked, nor in the way of removing the folder.
+// openFolder opens nothing that could be locked, or that prevents removing the folder.
 func openFolder(string) (*os.File, error) { return os.Open(os.DevNull) }
 
 func lock(*os.File) {}
 
-// tryLock never locks: there is no telling whether another process writes the file.
+// tryLock never locks: it is unknown whether another process writes the file.
 func tryLock(*os.File) bool { return false }

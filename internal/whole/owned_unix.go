@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// own locks the folder itself, so that nothing is left in it.
+// own locks the folder itself, so that no file is left in it.
 func own(folder string) (release func() error, taken bool, err error) {
 	f, err := openFolder(folder)
 	if err != nil {
@@ -20,13 +20,14 @@ func own(folder string) (release func() error, taken bool, err error) {
 		f.Close()
 		return nil, true, nil
 	}
-	return f.Close, false, nil // an error says that the file system has no locks
+	return f.Close, false, nil // it is an error if the file system has no locks
 }
 
 // openFolder opens a folder, to lock it.
 func openFolder(path string) (*os.File, error) { return os.Open(path) }
 
-// lock locks a file that this process writes. Where the file system has no locks nobody can lock it.
+// lock locks a file written by this process. On file systems without locks it has no
+// effect.
 func lock(f *os.File) { unix.Flock(int(f.Fd()), unix.LOCK_EX) }
 
 // tryLock reports whether no other process writes a file.

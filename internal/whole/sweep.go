@@ -10,12 +10,13 @@ import (
 	"regexp"
 )
 
-// temporary returns a name that no other file has. Sweep knows it.
+// temporary returns a unique name, recognised by Sweep.
 func temporary(name string) string { return fmt.Sprintf(".%.100s.gomoe-%016x", name, rand.Uint64()) }
 
-// Sweep removes what processes that were killed have left in a folder under temporary names. What another process still writes
-// stays, because it is locked. It does its best: what cannot be removed harms nobody. Where the system has no such locks, as on
-// Windows, it removes nothing.
+// Sweep removes files left in a folder under temporary names by killed processes. Files
+// still being written by another process stay, because they are locked. Files that cannot
+// be removed are ignored. On systems without such locks, such as Windows, it removes
+// nothing.
 func Sweep(folder string) {
 	if root, err := os.OpenRoot(folder); err == nil {
 		sweep(root)
@@ -65,8 +66,8 @@ func newTemporary(root *os.Root, name string, perm fs.FileMode) (f *os.File, tem
 	}
 }
 
-// Temporary makes a file in a folder that only this user can read, and returns it with the function that closes and removes it. What
-// killed processes have left there is removed.
+// Temporary makes a file in a folder, readable by this user only, and returns it with the
+// function that closes and removes it. It also removes leftovers of killed processes.
 func Temporary(folder, name string) (f *os.File, remove func() error, err error) {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
@@ -87,8 +88,8 @@ func Temporary(folder, name string) (f *os.File, remove func() error, err error)
 	}, nil
 }
 
-// Scratch makes a folder in another one, and returns it with the function that removes it. What killed processes have left there is
-// removed.
+// Scratch makes a folder in another one, and returns it with the function that removes
+// it. It also removes leftovers of killed processes.
 func Scratch(folder, name string) (path string, remove func() error, err error) {
 	Sweep(folder)
 	for {

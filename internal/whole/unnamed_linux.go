@@ -8,8 +8,8 @@ import (
 )
 
 // unnamed returns a new file without a name in the folder. Nothing is left of it if the
-// process is killed. The error says that the file system has no such files, or that there
-// is no /proc, without which the file cannot get a name.
+// process is killed. It is an error if the file system has no such files, or if there is
+// no /proc, which is needed to name the file.
 func unnamed(root *os.Root) (*os.File, error) {
 	dir, err := root.Open(".")
 	if err != nil {

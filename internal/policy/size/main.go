@@ -1,5 +1,6 @@
-// Command size counts the module: for each package lines and files of Go outside tests, lines of tests, lines of assembly, exported
-// names, and options. Each count stands next to its change since the last record, which a release makes.
+// Command size counts the module: for each package lines and files of Go outside tests,
+// lines of tests, lines of assembly, exported names, and options. Each count is printed
+// next to its change since the last record, made by a release.
 //
 //	go run ./internal/policy/size            the table
 //	go run ./internal/policy/size -record    and the counts become the record
@@ -116,8 +117,9 @@ func count(root fs.FS) (map[string]counts, error) {
 	return all, err
 }
 
-// names counts a file's exported names, with methods of exported types, and its options: exported fields of types whose names end in
-// Options, Config or Settings, and flags.
+// names counts a file's exported names, including methods of exported types, and its
+// options: exported fields of types with names ending in Options, Config or Settings, and
+// flags.
 func names(file *ast.File) (exported, options int) {
 	add := func(name *ast.Ident) {
 		if name.IsExported() && file.Name.Name != "main" {

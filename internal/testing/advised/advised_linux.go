@@ -1,4 +1,4 @@
-// Package advised tells what the system has been asked to do with memory.
+// Package advised reports the memory advice given to the system.
 package advised
 
 import (
@@ -10,7 +10,7 @@ import (
 )
 
 // Huge reports whether the system has been asked to hold the first byte of mem in a large
-// page. It is false if the system does not tell.
+// page. It is false if the system does not report it.
 //
 // Source: proc_pid_smaps(5): the flag hg of VmFlags.
 func Huge(mem []byte) bool {

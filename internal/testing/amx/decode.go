@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// op is what an instruction does.
+// op is the operation of an instruction.
 type op uint8
 
 const (
@@ -21,9 +21,9 @@ func (o op) String() string {
 	return [...]string{"LDTILECFG", "TILERELEASE", "TILEZERO", "TILELOADD", "TILESTORED", "TDPBF16PS", "TDPBSSD", "TDPBSUD"}[o]
 }
 
-// instruction is one of AMX's. dst is the tile of ModRM.reg, x that of ModRM.rm and y that of
-// VEX.vvvv. Memory is at base + index<<scale + disp, where a register of -1 counts as 0;
-// rows of tiles lie index<<scale bytes apart.
+// instruction is one of AMX's. dst is the tile in ModRM.reg, x the tile in ModRM.rm and y
+// the tile in VEX.vvvv. Memory is at base + index<<scale + disp, where a register of -1
+// counts as 0; rows of tiles have a stride of index<<scale bytes.
 type instruction struct {
 	op          op
 	length      int

@@ -24,10 +24,10 @@ func main() {
 	os.Exit(status)
 }
 
-// run runs a program under a trace, and returns its exit status when it has ended, 128 and the
-// signal's number if a signal ended it. Its children are traced, too.
+// run runs a program under a trace, and returns its exit status when it has ended, 128
+// plus the signal's number if a signal ended it. Its children are traced as well.
 func run(args []string) (int, error) {
-	runtime.LockOSThread() // all requests about a traced thread come from the thread that traces
+	runtime.LockOSThread() // all requests about a traced thread must come from the tracing thread
 	path, err := exec.LookPath(args[0])
 	if err != nil {
 		return 0, err
@@ -88,7 +88,7 @@ type tracer struct {
 	threads map[int]*tiles
 }
 
-// stopped handles a stop of a thread, and returns the signal with which it goes on.
+// stopped handles a stop of a thread, and returns the signal with which it continues.
 func (t *tracer) stopped(id int, status unix.WaitStatus) int {
 	signal := status.StopSignal()
 	first := t.threads[id] == nil
@@ -101,7 +101,7 @@ func (t *tracer) stopped(id int, status unix.WaitStatus) int {
 		return 0
 	case signal == unix.SIGTRAP && status.TrapCause() > 0: // a new thread or process
 		return 0
-	case signal == unix.SIGSTOP && first: // how a new thread begins
+	case signal == unix.SIGSTOP && first: // the first stop of a new thread
 		return 0
 	case signal == unix.SIGILL && t.emulated(id):
 		return 0
@@ -109,8 +109,8 @@ func (t *tracer) stopped(id int, status unix.WaitStatus) int {
 	return int(signal)
 }
 
-// emulated computes the instruction at which the thread has stopped, and those of AMX right behind
-// it. It reports whether there was one.
+// emulated computes the AMX instruction at which the thread has stopped, and AMX
+// instructions directly after it. It reports whether there was one.
 func (t *tracer) emulated(id int) bool {
 	var regs unix.PtraceRegs
 	if err := unix.PtraceGetRegs(id, &regs); err != nil {

@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// memory is what a program's instructions read and write.
+// memory is the memory accessed by a program's instructions.
 type memory interface {
 	read(address uint64, p []byte) error
 	write(address uint64, p []byte) error
@@ -20,7 +20,7 @@ type tiles struct {
 	data       [8][16][64]byte
 }
 
-// do computes i, whose memory begins at address. Rows are stride bytes apart.
+// do computes i, with its memory at address. Rows have a stride of stride bytes.
 func (t *tiles) do(i instruction, address, stride uint64, m memory) error {
 	if i.op != loadConfig && i.op != release && !t.configured {
 		return fmt.Errorf("%s before LDTILECFG", i.op)
@@ -33,7 +33,7 @@ func (t *tiles) do(i instruction, address, stride uint64, m memory) error {
 	case zero:
 		t.data[i.dst] = [16][64]byte{}
 	case load:
-		t.data[i.dst] = [16][64]byte{} // what is behind the rows and columns becomes 0
+		t.data[i.dst] = [16][64]byte{} // the rest after the rows and columns becomes 0
 		for r := range t.rows[i.dst] {
 			if err := m.read(address+uint64(r)*stride, t.data[i.dst][r][:t.bytes[i.dst]]); err != nil {
 				return err
@@ -58,7 +58,7 @@ func (t *tiles) do(i instruction, address, stride uint64, m memory) error {
 	return nil
 }
 
-// fit returns an error if the sizes of the tiles of i are not those of a product of four bytes
+// fit returns an error if the sizes of the tiles of i do not fit a product of four bytes
 // by four.
 func (t *tiles) fit(i instruction) error {
 	dst, x, y := i.dst, i.x, i.y
@@ -151,8 +151,8 @@ func quiet(x float32) float32 {
 	return x
 }
 
-// fused returns x·y + z, rounded once. The product of two bf16 is exact in float64. The sum is
-// rounded to odd there, so that the second rounding is right.
+// fused returns x·y + z, rounded once. The product of two bf16 is exact in float64. The
+// sum is rounded to odd there, so that the second rounding is correct.
 func fused(x, y, z float32) float32 {
 	p, c := float64(x)*float64(y), float64(z)
 	s := p + c

@@ -1,4 +1,4 @@
-// Package cutoff tests what dialers say when their context ends.
+// Package cutoff tests the errors of dialers after their context ends.
 package cutoff
 
 import (
@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// early is a context whose deadline passes before it ends: at the 8th question for the
-// deadline it has passed, at the 14th the context ends.
+// early is a context with a deadline that passes before it ends: at the 8th call of
+// Deadline it has passed, at the 14th the context ends.
 type early struct {
 	context.Context
 	asked *atomic.Int64
@@ -28,8 +28,8 @@ func (c early) Deadline() (time.Time, bool) {
 	return time.Unix(1, 0), true
 }
 
-// Check tests that a dialer that sees the deadline before the context ends does not hide why
-// there was no connection. dial connects to an address where nobody listens.
+// Check tests that a dialer that sees the deadline before the context ends reports why
+// there was no connection. dial connects to an address without a listener.
 func Check(t *testing.T, dial func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())

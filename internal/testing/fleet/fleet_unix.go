@@ -28,26 +28,26 @@ type Fleet struct {
 // Proc is the process of one rank.
 type Proc struct {
 	Rank   int
-	cmd    *exec.Cmd // nil if a launcher has started it
+	cmd    *exec.Cmd // nil if started by a launcher
 	events chan Event
 	ended  chan struct{}
 	mu     sync.Mutex
 	errs   strings.Builder
 	status error
-	pid    int // of a launcher's rank, as it reports it; guarded by mu
+	pid    int // reported by a launcher's rank; guarded by mu
 }
 
-// Options say how ranks are started.
+// Options configure the start of ranks.
 type Options struct {
 	Args map[string]string
 	Env  []string // added to the test's own environment
-	// EnvOf returns what is added to the environment of one rank.
+	// EnvOf returns additions to the environment of one rank.
 	EnvOf func(rank int) []string
-	// In returns the words before the command of a rank, such as ip netns exec NAME.
+	// In returns the words preceding the command of a rank, such as ip netns exec NAME.
 	In func(rank int) []string
-	// Launcher, if not nil, is a command that starts all ranks at once, such as mpirun -n 3;
-	// the ranks' command follows it. RankFrom is the environment variable in which each rank
-	// then finds its number.
+	// Launcher, if not nil, is a command that starts all ranks at once, such as mpirun -n
+	// 3; the ranks' command follows it. RankFrom is the environment variable with the
+	// number of each rank.
 	Launcher []string
 	RankFrom string
 }
@@ -105,7 +105,7 @@ func Start(t *testing.T, program string, n int, o Options) *Fleet {
 	return f
 }
 
-// tail keeps what a process writes to its standard error, about the first MiB.
+// tail keeps the first MiB of a process's standard error.
 type tail Proc
 
 func (w *tail) Write(b []byte) (int, error) {
@@ -117,14 +117,14 @@ func (w *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Errors returns what the process has written to its standard error.
+// Errors returns the standard error of the process.
 func (p *Proc) Errors() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.errs.String()
 }
 
-// read passes on the rank's events until its output ends.
+// read forwards the rank's events until its output ends.
 func (p *Proc) read(from io.Reader) {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, 4<<20)
@@ -186,8 +186,8 @@ func (p *Proc) Ended(t *testing.T, within time.Duration) error {
 	}
 }
 
-// Signal sends a signal to the rank and all processes that it has started. If a launcher
-// has started the rank, only the rank gets the signal, and only after it has reported the
+// Signal sends a signal to the rank and all processes started by it. If a launcher has
+// started the rank, only the rank gets the signal, and only after it has reported the
 // number of its process.
 func (p *Proc) Signal(s syscall.Signal) {
 	pid := p.PID()
@@ -199,8 +199,8 @@ func (p *Proc) Signal(s syscall.Signal) {
 	}
 }
 
-// PID returns the number of the process. It is 0 for a rank that a launcher has started and
-// that has not reported its number yet.
+// PID returns the number of the process. It is 0 for a rank that was started by a
+// launcher and has not reported its number yet.
 func (p *Proc) PID() int {
 	if p.cmd != nil {
 		return p.cmd.Process.Pid

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// launch starts all ranks with a launcher. Their events come through named pipes, since
+// launch starts all ranks with a launcher. Their events come through named pipes, because
 // launchers mix the output of ranks.
 func (f *Fleet) launch(program string, n int, args, exe string, o Options) {
 	f.t.Helper()

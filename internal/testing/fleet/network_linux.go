@@ -54,8 +54,8 @@ func (w *Network) name(i int) string { return fmt.Sprintf("%sh%d", w.id, i) }
 func (w *Network) port(i int) string { return fmt.Sprintf("port%d", i) }
 func (w *Network) In(i int) []string { return []string{"ip", "netns", "exec", w.name(i)} }
 
-// Machine is In with a shared memory of the host's own, so that ranks of different hosts take each
-// other for ranks of different machines.
+// Machine is In with separate shared memory for the host, so that ranks of different
+// hosts appear to be on different machines.
 func (w *Network) Machine(i int) []string {
 	dir := w.memory(i)
 	require.NoError(w.t, os.MkdirAll(dir, 0o777))
@@ -78,8 +78,8 @@ func (w *Network) run(format string, a ...any) {
 	require.NoError(w.t, err, "%v: %s", words, out)
 }
 
-// clear kills the processes that are left on the hosts, such as a launcher's daemons that
-// were cut off from it, and removes the hosts.
+// clear kills the processes left on the hosts, such as a launcher's daemons that were cut
+// off from it, and removes the hosts.
 func (w *Network) clear() {
 	for i := range w.hosts {
 		out, _ := exec.Command("ip", "netns", "pids", w.name(i)).Output()

@@ -16,7 +16,7 @@ const (
 	rankVariable    = "FLEET_RANK"
 	sizeVariable    = "FLEET_SIZE"
 	argsVariable    = "FLEET_ARGS"
-	fromVariable    = "FLEET_RANK_FROM" // with a launcher: the name of the variable that has the rank
+	fromVariable    = "FLEET_RANK_FROM" // with a launcher: the name of the variable with the rank
 	eventsVariable  = "FLEET_EVENTS"    // with a launcher: the folder of the pipes for the ranks' events
 	// Marker names the test in the environment of all its processes.
 	Marker = "FLEET_MARKER"
@@ -25,7 +25,7 @@ const (
 // process is the event in which a rank reports the number of its process.
 const process = "process"
 
-// Program is what a rank runs.
+// Program is the program of a rank.
 type Program func(r *Rank) error
 
 // Rank is a rank's view of the fleet.
@@ -36,7 +36,7 @@ type Rank struct {
 	out        *os.File
 }
 
-// Event is what a rank reports to the test.
+// Event is a report of a rank to the test.
 type Event struct {
 	Name string            `json:"name"`
 	At   time.Time         `json:"at"`

@@ -25,7 +25,7 @@ type Slurm struct {
 	Env []string
 }
 
-// slurmNeeds says how to install the programs on Debian.
+// slurmNeeds is the command that installs the programs on Debian.
 const slurmNeeds = "apt install slurm-wlm munge"
 
 // NewSlurm starts a cluster, and skips the test if Slurm or munge is missing. Nothing of
@@ -119,7 +119,7 @@ func daemon(t *testing.T, name string) string {
 	return ""
 }
 
-// command returns a command whose environment leads to this cluster.
+// command returns a command with the environment of this cluster.
 func (s *Slurm) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.Env = append(os.Environ(), s.Env...)
@@ -165,7 +165,7 @@ func (s *Slurm) logs() string {
 }
 
 // clear checks that no process of the cluster is left, neither a daemon nor a job, kills
-// those that are, and removes the cluster's files.
+// remaining ones, and removes the cluster's files.
 func (s *Slurm) clear() {
 	if s.t.Failed() {
 		s.t.Log(s.logs())

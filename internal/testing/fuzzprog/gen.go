@@ -18,14 +18,14 @@ type gen struct {
 	pool    []val
 	layers  []*layer
 	customs int
-	inside  int // how many bodies of loops and functions are being made
+	inside  int // number of bodies of loops and functions being made
 }
 
 // val is a float value that later equations may use.
 type val struct {
 	*graph.Value
-	size  float64 // no element's size is larger
-	layer *layer  // whose rows it holds, nil for an ordinary value
+	size  float64 // upper bound on the elements' sizes
+	layer *layer  // the layer of its rows, nil for an ordinary value
 }
 
 const (
@@ -93,7 +93,7 @@ func (g *gen) results() []*graph.Value {
 	return out
 }
 
-// dim returns a random size, often one that the sizes of meshes do not divide, rarely 0.
+// dim returns a random size, often one not divisible by the sizes of meshes, rarely 0.
 func (g *gen) dim() int {
 	return pick(g, []int{1, 1, 2, 2, 2, 2, 2, 3, 3, 4, 4, 4, 4, 4, 6, 6, 6, 8, 8, 8, 8, 5, 2, 4, 6, 6, 3, 7, 4, 5, 1, 0})
 }
@@ -144,8 +144,8 @@ func (g *gen) any() val {
 	return g.find(func(v val) bool { return v.layer == nil })
 }
 
-// find returns a value of the pool for which ok is true, mostly a late one, or the zero
-// val if there is none.
+// find returns a value of the pool accepted by ok, mostly a late one, or the zero val if
+// there is none.
 func (g *gen) find(ok func(val) bool) val {
 	list := slices.DeleteFunc(slices.Clone(g.pool), func(v val) bool { return !ok(v) })
 	if len(list) == 0 {
@@ -183,7 +183,7 @@ func (g *gen) like(shape ...int) val {
 	return g.input(shape)
 }
 
-// view returns a value that lies in v's memory.
+// view returns a value that aliases v's memory.
 func (g *gen) view(v val) val {
 	x := v.Value
 	switch k := g.r.IntN(4); {

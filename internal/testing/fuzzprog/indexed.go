@@ -7,7 +7,7 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// This file has the operations with integer inputs, and those that need no value.
+// This file has the operations with integer inputs, and operations without a value.
 
 func (g *gen) gather(v val) {
 	if v.Rank() < 1 || v.layer != nil && v.Rank() < 2 {

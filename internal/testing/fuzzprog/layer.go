@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// layer is an expert-parallel layer of the program whose rows are in the pool.
+// layer is an expert-parallel layer of the program with rows in the pool.
 type layer struct {
 	primitives.Prepared
 	done bool // whether rows of the layer were combined
@@ -30,7 +30,7 @@ func (g *gen) route() {
 		l.Capacity = 1 + g.r.IntN(4)
 	}
 	if l.Capacity%2 == 1 {
-		l.Receive = 8 // no layer has more tokens, so nothing is dropped that one rank keeps
+		l.Receive = 8 // no layer has more tokens, so no pair kept on one rank is dropped
 	}
 	if g.chance(15) {
 		l.Axis = "a"
@@ -84,7 +84,7 @@ func (g *gen) products(l *layer, tokens val, k int) {
 	if tokens.Dim(1) == 0 {
 		return
 	}
-	// Weights of size 1 keep the products small, so that add puts nothing between them.
+	// Weights of size 1 keep the products small, so add inserts nothing between them.
 	y, rw := primitives.DispatchWeighted(l.Prepared, primitives.MulScalar(tokens.Value, 1/tokens.size), primitives.Tanh(g.like(tokens.Dim(0), k).Value))
 	spread := func(w val) val { return val{primitives.BroadcastInDim(w.Value, y.Type.Shape, 0), w.size, l} }
 	list := []val{{y, 1, l}, spread(val{rw, 1, l})}
@@ -109,7 +109,7 @@ func (g *gen) products(l *layer, tokens val, k int) {
 	g.finish(list[len(list)-1])
 }
 
-// copies returns one copy of each expert, in order, and more of the last expert.
+// copies returns one replica of each expert, in order, and more of the last expert.
 func (g *gen) copies(experts, more int) *graph.Value {
 	i := primitives.Iota(g.t, graph.I32, 0, experts+more)
 	last := primitives.Full(g.t, float64(experts-1), graph.I32)
@@ -170,7 +170,7 @@ func (g *gen) weigh(v val) {
 	g.add(primitives.Mul(v.Value, b.Value), v.size*b.size, v.layer)
 }
 
-// rowConstraint leaves rows where they are and may split their columns.
+// rowConstraint leaves rows in place and may split their columns.
 func (g *gen) rowConstraint(v val) {
 	if v.Rank() != 2 || !g.chance(30) {
 		return
@@ -178,7 +178,7 @@ func (g *gen) rowConstraint(v val) {
 	g.add(primitives.ShardingConstraint(v.Value, pick(g, []string{"ep", "dp.ep", "", "dp"}), pick(g, []string{"", "a", "b"})), v.size, v.layer)
 }
 
-// finish combines rows, with their weights where there are any.
+// finish combines rows, with their weights if there are any.
 func (g *gen) finish(v val) {
 	l := v.layer
 	if v.Rank() != 2 {
@@ -196,7 +196,7 @@ func (g *gen) finish(v val) {
 	g.add(out[1], w.size, nil)
 }
 
-// combine ends a layer whose rows were not combined yet.
+// combine ends a layer with rows not combined yet.
 func (g *gen) combine(l *layer) {
 	if l.done {
 		return

@@ -8,17 +8,17 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// loop adds a scan of a few random operations. What it carries is of three kinds: a state,
+// loop adds a scan of a few random operations. It carries three kinds of values: a state,
 // which the body reads and writes; a sum, to which the body only adds, and which stays
-// pending until the loop has ended; and a sum of gradients that the body takes itself. Some
+// pending until the loop has ended; and a sum of gradients taken by the body itself. Some
 // loops have no iteration.
 func (g *gen) loop(v val) {
 	if g.inside > 0 || v.layer != nil || v.Type.Len() > maxLen/4 {
 		return
 	}
 	p := graph.ScanParams{Length: 1 + g.r.IntN(4), Reverse: g.chance(30), Keep: g.chance(30)}
-	if p.Length == 1 && p.Reverse { // has no other order than one that is not reversed
-		p.Length = 0 // an array of 0 slices says so
+	if p.Length == 1 && p.Reverse { // its order is the same as without Reverse
+		p.Length = 0 // an array of 0 slices implies it
 	}
 	n := p.Length
 	carry, sizes := []*graph.Value{v.Value}, []float64{v.size}
@@ -29,7 +29,7 @@ func (g *gen) loop(v val) {
 	carry, sizes = append(carry, sum.Value), append(sizes, sum.size)
 
 	var xs []*graph.Value
-	var parts []val // what the body gets for each iteration
+	var parts []val // the inputs of an iteration
 	arrays := g.r.IntN(3)
 	if n == 0 {
 		arrays++
@@ -49,7 +49,7 @@ func (g *gen) loop(v val) {
 		p.Tables = append(p.Tables, table)
 		parts = append(parts, val{size: size})
 	}
-	var rows, weights val // of the gradients that the body takes
+	var rows, weights val // of the gradients taken by the body
 	if g.chance(40) {
 		b, k, f := 1+g.r.IntN(4), 1+g.r.IntN(4), 1+g.r.IntN(4)
 		rows, weights = g.like(n, b, k), g.like(k, f)
@@ -103,7 +103,7 @@ func (g *gen) loop(v val) {
 	}
 }
 
-// again adds a few operations that the gradient computes a second time.
+// again adds a few operations that the gradient recomputes.
 func (g *gen) again(v val) {
 	if g.inside > 0 || v.layer != nil {
 		return
@@ -130,8 +130,8 @@ func (g *gen) again(v val) {
 	}
 }
 
-// outside is what a body leaves as it was: values and layers that it makes can be used in
-// the body alone.
+// outside is the state to restore after a body: its values and layers can be used in the
+// body alone.
 type outside struct {
 	pool   []val
 	layers []*layer
@@ -151,7 +151,7 @@ func (g *gen) leave(s outside) {
 	g.inside--
 }
 
-// finishAll ends the layers whose rows were not combined yet.
+// finishAll ends the layers with rows not combined yet.
 func (g *gen) finishAll() {
 	for _, l := range g.layers {
 		g.combine(l)

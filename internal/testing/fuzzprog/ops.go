@@ -10,7 +10,7 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// op adds an operation to the program if there are values that fit it.
+// op adds an operation to the program if there are suitable values.
 type op func(g *gen)
 
 func (g *gen) unary(v val) {
@@ -129,7 +129,7 @@ func (g *gen) clamp(v val) {
 	g.add(primitives.Clamp(lo, v.Value, hi), 1, v.layer)
 }
 
-// axis returns a random dimension of v, but never that of rows in expert order.
+// axis returns a random dimension of v, but never the dimension of rows in expert order.
 func (g *gen) axis(v val) int {
 	if v.layer != nil {
 		return 1 + g.r.IntN(v.Rank()-1)
@@ -375,7 +375,7 @@ func (g *gen) constraint(v val) {
 	axes := []string{"a", "b", "dp", "ep"}
 	first := 0
 	if v.layer != nil {
-		return // rows stay where they are; rowConstraint places their other dimensions
+		return // rows stay in place; rowConstraint places their other dimensions
 	}
 	for d := first; d < len(dims); d++ {
 		if v.Dim(d)%2 == 0 && g.chance(40) && len(axes) > 0 {
@@ -387,8 +387,9 @@ func (g *gen) constraint(v val) {
 	g.add(primitives.ShardingConstraint(v.Value, dims...), v.size, nil)
 }
 
-// precision returns one for a product with v. Parts of f32 numbers are not continuous in them, so that results of two
-// meshes would differ by more than rounding: products of f32 have the highest.
+// precision returns one for a product with v. Parts of f32 numbers are not continuous in
+// them, so results of two meshes would differ by more than rounding: products of f32 have
+// the highest.
 func (g *gen) precision(v val) string {
 	if v.Type.DType == graph.F32 {
 		return ""

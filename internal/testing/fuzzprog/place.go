@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Meshes returns the meshes that programs are placed on. Constraints in programs name their
+// Meshes returns the meshes for placing programs. Constraints in programs name their
 // axes.
 func Meshes() []string {
 	return []string{"a=2", "ep=2", "dp=2,ep=2", "a=2,b=2", "a=3", "a=2,b=3", "a=5", "ep=3", "ep=2x2"}
@@ -24,7 +24,7 @@ func Place(p *graph.Program, m sharding.Mesh, seed uint64) map[string]sharding.S
 		return place
 	}
 	percent := []int{10, 30, 60}[r.IntN(3)]
-	batch := -1 // the size of the dimension that all axes split
+	batch := -1 // the size of the dimension split by all axes
 	if r.IntN(3) == 0 {
 		if v := p.In[r.IntN(len(p.In))]; v.Rank() > 0 {
 			batch = v.Dim(0)

@@ -14,14 +14,14 @@ type Program struct {
 	Seed uint64
 	// Ranges bounds the integer inputs: lo to hi-1.
 	Ranges map[string][2]int
-	// Jumps says that the program rounds, so that it is not a continuous function of
-	// its float inputs even where its integer values stay the same. Its derivative is
-	// not checked by differences, and a sum in another order may change its results.
+	// Jumps marks a program that rounds, so that it is not a continuous function of its
+	// float inputs even where its integer values stay the same. Its derivative is not
+	// checked by differences, and a sum in another order may change its results.
 	Jumps bool
-	// Stops says that a gradient is stopped on the way, which differences do not see.
+	// Stops marks a program that stops a gradient, which differences do not see.
 	Stops bool
-	// Chooses says that integers or booleans depend on floats, so that at ties a sum
-	// in another order may change results.
+	// Chooses marks a program with integers or booleans that depend on floats, so that at
+	// ties a sum in another order may change results.
 	Chooses bool
 }
 

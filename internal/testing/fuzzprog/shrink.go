@@ -7,8 +7,8 @@ import (
 )
 
 // Shrink returns the smallest program that it finds for which fails is still true. It
-// leaves one result, turns results of equations into inputs named v0, v1, ..., and removes
-// equations and inputs that nothing depends on. It returns nil if p does not fail.
+// leaves one result, turns results of equations into inputs named v0, v1, ..., and
+// removes unused equations and inputs. It returns nil if p does not fail.
 func Shrink(p *graph.Program, fails func(*graph.Program) bool) *graph.Program {
 	if !fails(p) {
 		return nil
@@ -31,7 +31,7 @@ func Shrink(p *graph.Program, fails func(*graph.Program) bool) *graph.Program {
 	for again := true; again; {
 		again = false
 		for i := len(p.Eqns) - 1; i >= 0 && i < len(p.Eqns); i-- {
-			// The program may end at this equation, or begin behind it.
+			// The program may end at this equation, or begin after it.
 			for _, v := range p.Eqns[i].Out {
 				if v != p.Out[0] && try(&graph.Program{Name: p.Name, In: p.In, Eqns: p.Eqns, Out: []*graph.Value{v}}) {
 					again = true

@@ -23,8 +23,8 @@ func (g *gen) blockType() graph.DType {
 	return pick(g, []graph.DType{graph.Q8_0, graph.Q4_0, graph.MXFP4})
 }
 
-// inBlocks multiplies rows by a matrix in blocks: along the blocks where v has as many columns
-// as a block, and otherwise from the columns of v to those of a block.
+// inBlocks multiplies rows by a matrix in blocks: along the blocks if v has as many
+// columns as a block, and otherwise from the columns of v to a block's columns.
 func (g *gen) inBlocks(v val) {
 	if v.Rank() < 1 || v.Rank() > 3 || g.inside > 0 || len(g.t.Program().In) >= 2*maxInputs {
 		return

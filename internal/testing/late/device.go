@@ -22,16 +22,17 @@ type Device struct {
 	// Foreign reports whether the elementwise instruction i, of a plan that is not fused
 	// yet, is left to the host. nil leaves no instruction to the host.
 	Foreign func(p *lowering.Plan, i int) bool
-	// Beside makes each segment run as soon as it is handed over, on a goroutine of its
-	// own, for the race detector. Otherwise segments run when they are waited for.
+	// Beside makes each segment run as soon as it is submitted, on its own goroutine, for
+	// the race detector. Otherwise segments run when waited for.
 	Beside bool
 	// Fail, if not nil, returns the error of instruction i of a rank, after it has run.
 	Fail func(rank, i int) error
-	// Broken, if not nil, returns the error of handing over a ticket, or of waiting for it.
+	// Broken, if not nil, returns the error of submitting a ticket, or of waiting for it.
 	Broken func(rank int, ticket uint64, waiting bool) error
 	// Stuck, if not nil, keeps every Wait from returning until it is closed.
 	Stuck chan struct{}
-	// Refuse, if not nil, is the error of Adopt. Refusing, if not nil, returns that of Open.
+	// Refuse, if not nil, is the error of Adopt. Refusing, if not nil, returns the error
+	// of Open.
 	Refuse   error
 	Refusing func(rank int) error
 
@@ -40,16 +41,16 @@ type Device struct {
 	uses    Uses
 }
 
-// Uses counts what was done with a device.
+// Uses counts the uses of a device.
 type Uses struct {
 	Alloc, Adopt, Free    int
-	Open, Closed          int // queues that were opened and closed
+	Open, Closed          int // queues opened and closed
 	Encode, Commit, Waits int
-	Done                  int // instructions that have run
-	Bytes                 int // bytes that are allocated or adopted, and not freed
+	Done                  int // instructions run
+	Bytes                 int // bytes allocated or adopted, and not freed
 }
 
-// region is memory that the device sees.
+// region is memory visible to the device.
 type region struct{ mem []byte }
 
 var (
@@ -71,7 +72,7 @@ func (d *Device) Serves(p *lowering.Plan, i int) string {
 // Fusible implements lowering.Chainer.
 func (d *Device) Fusible(p *lowering.Plan, i int) bool { return d.Foreign == nil || !d.Foreign(p, i) }
 
-// Count returns what has been done so far.
+// Count returns the counts so far.
 func (d *Device) Count() Uses {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -119,7 +120,7 @@ func (d *Device) add(mem []byte) (free func()) {
 	})
 }
 
-// sees reports whether the device sees all of mem.
+// sees reports whether all of mem is visible to the device.
 func (d *Device) sees(mem []byte) bool {
 	if len(mem) == 0 {
 		return true
@@ -157,7 +158,7 @@ func (d *Device) Open(ctx context.Context, p *lowering.Plan, rank int) (runtime.
 // errClosed is the error of using a queue that is closed.
 var errClosed = errors.New("late: the queue is closed")
 
-// unseen is the error of memory that the device does not see.
+// unseen is the error of memory that is not visible to the device.
 func unseen(p *lowering.Plan, i, b int) error {
 	return fmt.Errorf("late: instruction %d, %s: the device does not see buffer %d", i, p.Instrs[i].Name, b)
 }

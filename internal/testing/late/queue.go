@@ -21,7 +21,7 @@ type queue struct {
 	args   exec.Args
 
 	open      []encoded
-	handed    []segment // handed over and not waited for
+	handed    []segment // submitted and not waited for
 	tickets   uint64
 	spans     []runtime.Span
 	recording bool
@@ -36,7 +36,7 @@ type encoded struct {
 type segment struct {
 	ticket uint64
 	work   []encoded
-	done   chan error // gets the error of a segment that runs beside the host; otherwise nil
+	done   chan error // gets the error of a segment that runs concurrently with the host; otherwise nil
 }
 
 // Encode implements runtime.Queue.

@@ -12,8 +12,8 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// run runs a segment and returns its first error. As on a device, instructions behind one
-// that has failed run too.
+// run runs a segment and returns its first error. As on a device, instructions after a
+// failed one run as well.
 func (q *queue) run(s segment) error {
 	var first error
 	for _, e := range s.work {
@@ -29,8 +29,8 @@ func (q *queue) run(s segment) error {
 	return first
 }
 
-// instruction runs an instruction as the host's ranks do. Memory that the instruction writes
-// and does not read is spoilt first.
+// instruction runs an instruction like the host's ranks. It first spoils memory that the
+// instruction writes and does not read.
 func (q *queue) instruction(e encoded) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

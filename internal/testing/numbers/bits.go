@@ -39,8 +39,8 @@ func Wide[T kernel.Float](x []T) []float64 {
 	return y
 }
 
-// Drawn returns numbers of size 2⁻¹² to 2⁵ that are the same on every machine. Normals may
-// differ between machines, since it computes logarithms.
+// Drawn returns numbers of size 2⁻¹² to 2⁵ that are the same on every machine. Normals
+// may differ between machines, because it computes logarithms.
 func Drawn[T kernel.Float](r *rand.Rand, n int) []T {
 	x := make([]T, n)
 	for i := range x {
@@ -54,8 +54,8 @@ func Drawn[T kernel.Float](r *rand.Rand, n int) []T {
 	return x
 }
 
-// Family returns a name that kinds with the same bits share. All kinds with vectors, on amd64
-// and arm64, have the same bits.
+// Family returns a name shared by kinds with the same bits. All kinds with vectors, on
+// amd64 and arm64, have the same bits.
 func Family(k kernel.Kind) string {
 	if k == kernel.Portable {
 		return "portable"
@@ -63,8 +63,8 @@ func Family(k kernel.Kind) string {
 	return "vector"
 }
 
-// SameEverywhere compares digests with those in the file `name`. digests returns, for each
-// kind that this processor runs, digests by what was computed. If update is set, it writes
+// SameEverywhere compares digests with the digests in the file name. digests returns, for
+// each kind that this processor runs, digests by computation. If update is set, it writes
 // the file first.
 func SameEverywhere(t *testing.T, name string, update bool, digests func(k kernel.Kind) map[string]string) {
 	t.Helper()

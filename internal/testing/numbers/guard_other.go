@@ -4,5 +4,5 @@ package numbers
 
 import "testing"
 
-// AtGuard returns x: only under Linux does memory end at a page that cannot be accessed.
+// AtGuard returns x: only Linux supports the inaccessible page.
 func AtGuard[T any](_ *testing.T, x []T) []T { return x }

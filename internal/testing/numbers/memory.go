@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// SameMemory compares what a dry run has taken with kept, the workspaces that a real run
-// has left. A buffer may be longer by the cache line at which it is made to begin.
+// SameMemory compares the memory counted by a dry run with kept, the workspaces of a real
+// run. A buffer may be longer by a cache line for its alignment.
 func SameMemory(t *testing.T, what string, taken map[any]int64, kept ...any) {
 	t.Helper()
 	const line = 64

@@ -1,5 +1,5 @@
-// Package numbers holds what tests of kernels share: numbers that show how a loop
-// rounds, comparisons of bits, and comparisons with bits that all machines agree on.
+// Package numbers has helpers for tests of kernels: numbers that expose a loop's
+// rounding, comparisons of bits, and comparisons with bits on which all machines agree.
 package numbers
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// Vectors returns the kinds of vector loops that this processor runs. If there are none, it
-// returns kernel.Portable, whose errors have the same bounds.
+// Vectors returns the kinds of vector loops that this processor runs. If there are none,
+// it returns kernel.Portable, which has the same error bounds.
 func Vectors() []kernel.Kind {
 	var have []kernel.Kind
 	for _, k := range kernel.Available() {
@@ -34,8 +34,8 @@ func Normals[T kernel.Float](r *rand.Rand, n int) []T {
 	return x
 }
 
-// Special returns n float32 of such different sizes that sums of them are rounded. Some of
-// them are from the list `some`.
+// Special returns n float32 that differ in size so much that their sums are rounded. Some
+// of them come from the list some.
 func Special(r *rand.Rand, n int, some ...float32) []float32 {
 	x := Normals[float32](r, n)
 	for i := range x {
@@ -47,7 +47,7 @@ func Special(r *rand.Rand, n int, some ...float32) []float32 {
 	return x
 }
 
-// Sweep returns float32 of every size and sign: one of every `step` neighbours, of both
+// Sweep returns float32 of every size and sign: one of every step neighbours, of both
 // signs, and all special values.
 func Sweep(step uint32) []float32 {
 	x := []float32{0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), -float32(math.NaN()),

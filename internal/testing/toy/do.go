@@ -7,21 +7,20 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// do is elementwise as far as the engines know. The test gives its kernel and its
-// derivative.
+// do is elementwise for the engines. The test gives its kernel and its derivative.
 type do struct {
 	name   string
 	kernel exec.Kernel
 	vjp    func(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error)
 }
 
-// Do returns a value of x's type that kernel writes.
+// Do returns a value of x's type computed by kernel.
 func Do(name string, kernel exec.Kernel, x *graph.Value) *graph.Value {
 	return graph.Apply1(do{name: name, kernel: kernel}, x)
 }
 
-// DoSum returns a scalar that kernel writes on every rank from the rank's parts of xs. xs
-// are scalars and arrays of the same shape. Where they are split, the ranks' scalars are
+// DoSum returns a scalar computed by kernel on every rank from the rank's parts of xs. xs
+// are scalars and arrays of the same shape. If they are split, the ranks' scalars are
 // added.
 func DoSum(name string, kernel exec.Kernel, xs ...*graph.Value) *graph.Value {
 	return graph.Apply1(doSum{name, kernel}, xs...)
@@ -82,7 +81,7 @@ func (d do) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Name: d.name, Out: out, In: in, Kernel: d.kernel})
 }
 
-// Opaque returns x by a primitive that has no rules besides Infer.
+// Opaque returns x, using a primitive that has no rules besides Infer.
 func Opaque(x *graph.Value) *graph.Value { return graph.Apply1(opaque{}, x) }
 
 type opaque struct{}

@@ -7,7 +7,7 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// Part returns what the i-th rank of this process holds of a.
+// Part returns the part of a held by the i-th rank of this process.
 func Part(t testing.TB, a *runtime.Array, i int) array.Array {
 	t.Helper()
 	parts, err := a.Parts()

@@ -12,10 +12,10 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Setup says how Plan lowers a program: the mesh, the placements of inputs in the form that
-// sharding.ParseSpec reads, and the donations. If Chunk is not 0, elementwise instructions
-// are fused, with chunks of that many elements. Overlap says what is computed during
-// collectives. Target is the device that the plan is for, or nil.
+// Setup configures Plan: the mesh, the placements of inputs in the form of
+// sharding.ParseSpec, and the donations. If Chunk is not 0, elementwise instructions are
+// fused, with chunks of that many elements. Overlap selects the computation during
+// collectives. Target is the plan's device, or nil.
 type Setup struct {
 	Mesh    string
 	Place   map[string]string

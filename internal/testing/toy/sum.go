@@ -42,7 +42,7 @@ func (sum) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 // spread repeats a scalar. A rank can make its part of the result in any placement.
 type spread struct{ Shape []int }
 
-// Spread returns a value of this shape whose elements all are x, a scalar.
+// Spread returns a value of this shape with all elements equal to x, a scalar.
 func Spread(x *graph.Value, shape ...int) *graph.Value { return graph.Apply1(spread{shape}, x) }
 
 func (spread) Name() string { return "spread" }

@@ -6,9 +6,9 @@ import (
 	"github.com/gomoe/gomoe/collective"
 )
 
-// Wire returns comm, but travel is called before each exchange. In travel, a test lets time
-// pass, waits for something, or fails. If travel returns an error, the exchange does not
-// happen and returns that error.
+// Wire returns comm with a call of travel before each exchange. In travel, a test lets
+// time pass, waits for something, or fails. If travel returns an error, the exchange does
+// not happen and returns that error.
 func Wire(comm collective.Communicator, travel func(ctx context.Context, rank int, c collective.Call) error) collective.Communicator {
 	return &wire{comm, travel}
 }
