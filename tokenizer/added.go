@@ -10,23 +10,21 @@ import (
 	"github.com/gomoe/gomoe/tokenizer/internal/pattern"
 )
 
-// added is a token that is found in the text itself, before the text is cut
-// into words: special tokens such as <|im_end|>, and others that were added to
-// a vocabulary.
+// added is a token found in the text itself, before splitting the text into words: special tokens such as
+// <|im_end|>, and other tokens added to a vocabulary.
 type added struct {
 	id           int32
 	text         string
-	special      bool // not part of what a reader sees
-	word         bool // only where it does not touch letters and digits
-	left, right  bool // it takes the white space before or behind it
-	afterNormals bool // it is found in the normalized text
+	special      bool // not part of the visible text
+	word         bool // matches only between characters other than letters and digits
+	left, right  bool // absorbs preceding or following white space
+	afterNormals bool // matched in the normalized text
 }
 
-// maxAdded is the longest added token in bytes. A search looks at so many bytes
-// for each byte of a text at the most.
+// maxAdded is the maximum length of an added token in bytes, which bounds the work of a search per byte of text.
 const maxAdded = 1 << 10
 
-// finderOfAdded finds added tokens: the leftmost one, and of those the longest.
+// finderOfAdded finds added tokens: the leftmost one, and the longest of those.
 type finderOfAdded struct {
 	*trie
 	of []added
@@ -45,7 +43,7 @@ func newFinderOfAdded(tokens []added, texts []string) (*finderOfAdded, error) {
 	return f, nil
 }
 
-// find returns the first token at or behind from, and where it ends; -1 if there is none.
+// find returns the first token starting at or after from, and its end; -1 if there is none.
 func (f *finderOfAdded) find(text string, from int) (which, start, end int) {
 	for start = from; start < len(text); start++ {
 		if f.root[text[start]] == 0 {
@@ -58,11 +56,10 @@ func (f *finderOfAdded) find(text string, from int) (which, start, end int) {
 	return -1, 0, 0
 }
 
-// split calls plain with the parts of text without added tokens, and token with
-// the ids of the tokens between them.
+// split calls plain with the parts of text between added tokens, and token with the ids of the added tokens.
 func (f *finderOfAdded) split(text string, withoutSpecial bool, plain func(piece) error, token func(id int32) error) error {
 	last := 0
-	spaces := 0 // where white space ends that a token has taken
+	spaces := 0 // end of white space absorbed by a token
 	for at := 0; ; {
 		which, start, end := f.find(text, at)
 		if which < 0 {
@@ -88,7 +85,7 @@ func (f *finderOfAdded) split(text string, withoutSpecial bool, plain func(piece
 				return err
 			}
 		}
-		// A token of white space that another one has taken is none.
+		// A white space token absorbed by another one is dropped.
 		if !t.left || start < end {
 			if err := token(t.id); err != nil {
 				return err

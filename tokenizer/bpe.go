@@ -5,35 +5,34 @@ import (
 	"unicode/utf8"
 )
 
-// model makes ids of the words that the pre-tokenizer cuts.
+// model converts the words split by the pre-tokenizer to ids.
 type model interface {
 	// encode appends the ids of a word to out.
 	encode(w *word, text string, out []int32) ([]int32, error)
 }
 
-// bpe is a byte pair encoding: a word begins as its characters, and the pair
-// that comes first in the list of merges is merged until there is none.
+// bpe is byte pair encoding: a word starts as its characters, and adjacent pairs are merged, lowest rank first,
+// until no merge applies.
 type bpe struct {
 	vocab   *vocabulary
 	merges  *merges
 	single  [0x180]int32 // ids of characters; -1 for none
 	bytes   [256]int32   // ids of <0x00> to <0xFF>; -1 for none
-	prefix  string       // before all characters of a word but the first
-	suffix  string       // behind the last
-	unk     int32        // -1: characters without a token are left out
+	prefix  string       // precedes all characters of a word except the first
+	suffix  string       // follows the last character
+	unk     int32        // -1 drops characters without a token
 	fuse    bool         // a run of unknown characters is one token
-	byBytes bool         // a character without a token is its bytes
-	whole   bool         // a word that is a token is not taken apart
-	user    *trie        // pieces that are found before anything is merged, or nil
-	// spaced has the characters that stand before ▁ within a token. Behind others,
-	// a word may be cut before ▁, as no merge crosses the cut; words are short
-	// then even where a tokenizer has no pre-tokenizer. nil: words are not cut.
+	byBytes bool         // encode a character without a token as bytes
+	whole   bool         // keep a word that is itself a token
+	user    *trie        // tokens matched before merging, or nil
+	// spaced holds the characters preceding ▁ within a token. After any other character a word may be split before ▁,
+	// because no merge crosses the split; this keeps words short even without a pre-tokenizer. nil disables splitting.
 	spaced map[rune]bool
 }
 
 const metaspace = '▁'
 
-// finish fills what follows from the vocabulary.
+// finish computes the fields derived from the vocabulary.
 func (m *bpe) finish() {
 	for r := range m.single {
 		id, ok := m.vocab.ids[string(rune(r))]
@@ -59,7 +58,7 @@ func (m *bpe) finish() {
 	m.spaced['>'] = true // the end of <0xE2>, which may be part of a merge
 }
 
-// cut returns where the first part of text ends that no merge leaves.
+// cut returns the end of the first part of text that no merge crosses.
 func (m *bpe) cut(text string) int {
 	if m.spaced == nil {
 		return len(text)
@@ -88,7 +87,7 @@ func (m *bpe) encode(w *word, text string, out []int32) ([]int32, error) {
 	return out, nil
 }
 
-// maxWord is the longest word in bytes: positions in it are 32-bit numbers.
+// maxWord is the maximum length of a word in bytes: positions in it are 32-bit numbers.
 const maxWord = 1 << 30
 
 func (m *bpe) part(w *word, text string, out []int32) ([]int32, error) {
@@ -109,10 +108,10 @@ func (m *bpe) part(w *word, text string, out []int32) ([]int32, error) {
 	return out, nil
 }
 
-// symbols begins a word with the characters of text.
+// symbols initialises a word with the characters of text.
 func (m *bpe) symbols(w *word, text string) {
-	unknown := false // characters before have no token yet
-	skip := 0        // where a piece of the user ends
+	unknown := false // the preceding characters have no token yet
+	skip := 0        // end of a user token
 	for i, r := range text {
 		if i < skip {
 			continue
@@ -170,7 +169,7 @@ func (m *bpe) symbols(w *word, text string) {
 	}
 }
 
-// fallback adds the tokens of the bytes of char, if there are all of them.
+// fallback adds the byte tokens of char, if all of them exist.
 func (m *bpe) fallback(w *word, char string) bool {
 	for i := range len(char) {
 		if m.bytes[char[i]] < 0 {

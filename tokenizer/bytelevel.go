@@ -2,12 +2,11 @@ package tokenizer
 
 import "unicode/utf8"
 
-// alphabet is GPT-2's way to write bytes as printable characters: printable
-// bytes of Latin-1 stand for themselves, the others for the characters from
-// U+0100 on, in their order. Vocabularies of kind ByteLevel are written in it.
+// alphabet is GPT-2's representation of bytes as printable characters: printable bytes of Latin-1 stand for
+// themselves, the others for the characters from U+0100 on, in order. ByteLevel vocabularies use it.
 type alphabet struct {
 	chars [256]string
-	bytes [0x144]int16 // by character; -1 for characters outside of the alphabet
+	bytes [0x144]int16 // by character; -1 for characters outside the alphabet
 }
 
 func newAlphabet() *alphabet {
@@ -36,8 +35,8 @@ func (a *alphabet) encode(out []byte, text string) []byte {
 	return out
 }
 
-// decode returns the bytes that token stands for. A token with a character
-// outside of the alphabet (an added token) stands for its own bytes.
+// decode returns the bytes represented by token. A token with a character outside the alphabet (an added token)
+// stands for its own bytes.
 func (a *alphabet) decode(token string) string {
 	out := make([]byte, 0, len(token))
 	for _, r := range token {
@@ -49,9 +48,8 @@ func (a *alphabet) decode(token string) string {
 	return string(out)
 }
 
-// lossy returns text with U+FFFD for each maximal part that is no UTF-8, as
-// decoders of Rust and Python replace it: one for a character that is cut off,
-// however many of its bytes there are.
+// lossy replaces each maximal invalid part of text by U+FFFD, as decoders of Rust and Python do: a truncated
+// character gives one, regardless of the number of its bytes.
 func lossy(text string) string {
 	if utf8.ValidString(text) {
 		return text
@@ -70,9 +68,8 @@ func lossy(text string) string {
 	return string(out)
 }
 
-// badPrefix returns the bytes of the longest beginning of text that begins a
-// character and does not continue it, 1 where the first byte begins none, and 0
-// where text begins with a whole character.
+// badPrefix returns the length of the maximal invalid prefix of text, 1 if its first byte cannot begin a character,
+// and 0 if text begins with a complete character.
 func badPrefix(text string) int {
 	if r, n := utf8.DecodeRuneInString(text); r != utf8.RuneError || n != 1 {
 		return 0
@@ -84,14 +81,12 @@ func badPrefix(text string) int {
 	return n
 }
 
-// unfinished reports whether text is the beginning of a character that more
-// bytes could complete.
+// unfinished reports whether text is the beginning of a character that further bytes could complete.
 func unfinished(text string) bool {
 	return text != "" && !utf8.FullRuneInString(text)
 }
 
-// cutTail returns how many bytes at the end of text begin a character that more
-// bytes could complete.
+// cutTail returns the number of bytes at the end of text that begin a character which further bytes could complete.
 func cutTail(text string) int {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if utf8.RuneStart(text[len(text)-n]) {

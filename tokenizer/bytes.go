@@ -2,9 +2,8 @@ package tokenizer
 
 import "encoding/json"
 
-// Bytes returns a tokenizer.json whose 256 ids are the bytes of a text. It is for
-// models that are trained on bytes; transformers opens it too. The tokenizer has
-// no special tokens and puts none around a text.
+// Bytes returns a tokenizer.json with 256 ids standing for the bytes of a text, for models trained on bytes;
+// transformers opens it too. The tokenizer has no special tokens and adds none around a text.
 func Bytes() ([]byte, error) {
 	a := newAlphabet()
 	vocab := map[string]int32{}

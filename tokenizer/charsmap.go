@@ -10,11 +10,11 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// charsmap is the precompiled table of a SentencePiece normalizer: a trie of what
-// is replaced, as a double array of the library Darts, and what replaces it.
+// charsmap is the precompiled table of a SentencePiece normalizer: a trie of texts to replace, stored as a double
+// array of the library Darts, and their replacements.
 type charsmap struct {
 	units []uint32
-	texts []byte // each ends with a zero
+	texts []byte // each is terminated by a zero byte
 }
 
 func newCharsmap(data []byte) (*charsmap, error) {
@@ -36,8 +36,8 @@ func newCharsmap(data []byte) (*charsmap, error) {
 	return c, nil
 }
 
-// find returns what replaces the beginning of text, and how many bytes it
-// replaces: the shortest beginning or the longest one. 0 where nothing is replaced.
+// find returns the replacement of a prefix of text, and the length of the prefix, choosing the longest or the
+// shortest match. The length is 0 if nothing matches.
 func (c *charsmap) find(text string, longest bool) (with string, length int) {
 	offset := func(unit uint32) uint32 { return unit >> 10 << (unit & (1 << 9) >> 6) }
 	node := offset(c.units[0])
@@ -70,8 +70,8 @@ func (c *charsmap) find(text string, longest bool) (with string, length int) {
 	return with, length
 }
 
-// graphemes is the table as the package tokenizers uses it: on what a reader sees
-// as one character, if that is short, and else on each of its characters.
+// graphemes applies the table as the package tokenizers does: to short grapheme clusters as a whole, and otherwise
+// to each of their characters.
 type graphemes struct{ *charsmap }
 
 func (g graphemes) normalize(text string, limit int) (string, error) {

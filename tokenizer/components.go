@@ -13,10 +13,10 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// maxNesting is how deep components may contain each other.
+// maxNesting is the maximum nesting depth of components.
 const maxNesting = 20
 
-// usable reports what a file can do wrong with any component.
+// usable checks for errors possible in any component.
 func (c *component) usable(depth int) error {
 	if c == nil {
 		return errors.New("null, want a component with a type")
@@ -27,7 +27,7 @@ func (c *component) usable(depth int) error {
 	return nil
 }
 
-// is returns the value of a switch, which is usual where a file says nothing.
+// is returns the value of a switch, or usual if it is not set.
 func is(b *bool, usual bool) bool {
 	if b == nil {
 		return usual
@@ -89,7 +89,7 @@ func (c *component) normalizer(depth int) (normalizer, error) {
 	return nil, fmt.Errorf("type %s, want Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Strip, StripAccents, Nmt, Prepend, Replace, ByteLevel, Precompiled or BertNormalizer", quoted.Text(c.Type))
 }
 
-// finder returns what a pattern stands for.
+// finder returns the finder of a pattern.
 func (p *patternJSON) finder() (finder, error) {
 	switch {
 	case p != nil && p.Regex != nil:
@@ -104,7 +104,7 @@ func (p *patternJSON) finder() (finder, error) {
 	return nil, errors.New("no pattern, want a Regex or a String of at least one character")
 }
 
-// wordsOfGPT2 is the pattern of ByteLevel.
+// wordsOfGPT2 is the pattern used by ByteLevel.
 const wordsOfGPT2 = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
 func (c *component) splitters(depth int) ([]splitter, error) {
@@ -158,7 +158,7 @@ func (c *component) splitters(depth int) ([]splitter, error) {
 		}
 		return []splitter{spaces{c.Replacement, always, first, is(c.Cut, true)}}, nil
 	case "Whitespace":
-		// \w of Rust's expressions, which this type is written with.
+		// \w of Rust's regular expressions, which this type uses.
 		const word = `\w\p{Nl}\p{Other_Alphabetic}\p{Join_Control}`
 		e, err := pattern.Compile(`[` + word + `]+|[^` + word + `\s]+`)
 		if err != nil {
@@ -190,7 +190,7 @@ func (c *component) splitters(depth int) ([]splitter, error) {
 	return nil, fmt.Errorf("type %s, want Sequence, ByteLevel, Split, Metaspace, Whitespace, WhitespaceSplit, CharDelimiterSplit, Digits, Punctuation or BertPreTokenizer", quoted.Text(c.Type))
 }
 
-// scheme says before which parts a Metaspace puts its character.
+// scheme tells whether a Metaspace adds its character to every part, or only to the first one.
 func (c *component) scheme() (always, first bool, err error) {
 	if c.Scheme == nil {
 		return is(c.PrefixSpace, true), false, nil
@@ -206,7 +206,7 @@ func (c *component) scheme() (always, first bool, err error) {
 	return false, false, fmt.Errorf("prepend_scheme %s, want always, first or never", quoted.Text(*c.Scheme))
 }
 
-// postprocess sets the ids that stand before and after a text.
+// postprocess sets the ids added before and after a text.
 func (c *component) postprocess(t *Tokenizer, depth int) error {
 	if err := c.usable(depth); err != nil {
 		return err
@@ -219,7 +219,7 @@ func (c *component) postprocess(t *Tokenizer, depth int) error {
 			}
 		}
 		return nil
-	case "ByteLevel": // changes positions in the text only
+	case "ByteLevel": // affects only positions in the text
 		return nil
 	case "BertProcessing", "RobertaProcessing":
 		var ids [2]int32
@@ -272,7 +272,7 @@ func (c *component) template(t *Tokenizer) error {
 	return nil
 }
 
-// decoders returns functions that make the steps of a decoder.
+// decoders returns functions creating the steps of a decoder.
 func (c *component) decoders(depth int) ([]func() step, error) {
 	if err := c.usable(depth); err != nil {
 		return nil, err
@@ -326,7 +326,7 @@ func (c *component) decoders(depth int) ([]func() step, error) {
 	return []func() step{f}, nil
 }
 
-// growth returns how many bytes the steps of a decoder can make of one.
+// growth returns the maximum number of bytes that the steps of a decoder make of one byte.
 func (c *component) growth() float64 {
 	g := 1.0
 	switch c.Type {
@@ -337,10 +337,10 @@ func (c *component) growth() float64 {
 	case "Replace":
 		g = max(1, float64(len(c.Content))/float64(len(*c.Pattern.String)))
 	case "BPEDecoder":
-		g = max(1, 2-float64(len(c.Suffix))) // without a suffix, a space stands before every character
+		g = max(1, 2-float64(len(c.Suffix))) // without a suffix, a space precedes every character
 	}
 	return g
 }
 
-// maxGrowth is how many bytes a decoder may make of one. Decoding has no errors, and a token may be long.
+// maxGrowth bounds the growth of a decoder. Decoding has no errors, and a token may be long.
 const maxGrowth = 64

@@ -18,14 +18,14 @@ import (
 	"github.com/gomoe/gomoe/internal/strictjson"
 )
 
-// Names of the files that say more about the tokens of a folder.
+// Names of further files describing the tokens in a folder.
 const (
 	configName  = "tokenizer_config.json"
 	specialName = "special_tokens_map.json"
 	addedName   = "added_tokens.json"
 	modelName   = "config.json"
 
-	templateName = "chat_template.jinja" // which has the template in newer folders
+	templateName = "chat_template.jinja" // holds the template in newer folders
 )
 
 // configured reads these files in a folder.
@@ -42,17 +42,17 @@ func (t *Tokenizer) configured(dir string) error {
 		files[name] = data
 	}
 	if err := t.configure(files); err != nil {
-		return fmt.Errorf("%s%c%w", filepath.Clean(dir), filepath.Separator, err) // which names the file
+		return fmt.Errorf("%s%c%w", filepath.Clean(dir), filepath.Separator, err) // names the file
 	}
 	t.locate(filepath.Join(dir, configName))
 	if template, ok := files[templateName]; ok {
-		_ = t.setTemplate("default", string(template)) // is kept with the template
+		_ = t.setTemplate("default", string(template)) // the error is kept with the template
 		t.locate(filepath.Join(dir, templateName))
 	}
 	return t.moreTemplates(filepath.Join(dir, "additional_chat_templates"))
 }
 
-// moreTemplates reads the folder in which transformers saves templates that are not the default.
+// moreTemplates reads the folder that transformers uses for templates other than the default.
 func (t *Tokenizer) moreTemplates(dir string) error {
 	files, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -68,13 +68,13 @@ func (t *Tokenizer) moreTemplates(dir string) error {
 		if err != nil {
 			return err
 		}
-		_ = t.setTemplate(name, string(template)) // is kept with the template
+		_ = t.setTemplate(name, string(template)) // the error is kept with the template
 		t.locate(path)
 	}
 	return nil
 }
 
-// locate has the errors of templates that are new name their file.
+// locate adds the file's path to the errors of new templates.
 func (t *Tokenizer) locate(path string) {
 	for _, tmpl := range t.templates {
 		if tmpl.err != nil && !tmpl.located {
@@ -83,21 +83,21 @@ func (t *Tokenizer) locate(path string) {
 	}
 }
 
-// object is a JSON object with the order of its keys.
+// object is a JSON object preserving the order of its keys.
 type object struct {
 	strictjson.Ordered[json.RawMessage]
 }
 
-// objectOf returns the object of a file, an empty one for a file that is not there.
+// objectOf parses the object in a file; a missing file gives an empty one.
 func objectOf(data []byte) (o object, err error) {
 	o.Values = map[string]json.RawMessage{}
-	if data = bytes.TrimPrefix(data, []byte("\ufeff")); len(data) == 0 { // a byte order mark, which some editors write
+	if data = bytes.TrimPrefix(data, []byte("\ufeff")); len(data) == 0 { // a byte order mark, written by some editors
 		return o, nil
 	}
 	return o, strictjson.Unmarshal(data, &o)
 }
 
-// get sets to to the value of a key. A key that is missing or null changes nothing.
+// get unmarshals the value of a key into to. A missing or null key has no effect.
 func (o object) get(name string, to any) error {
 	if v, ok := o.Values[name]; ok {
 		if err := strictjson.Unmarshal(v, to); err != nil {
@@ -107,8 +107,8 @@ func (o object) get(name string, to any) error {
 	return nil
 }
 
-// token is a token in one of the files: a string, an object with the string as its content, or null, which leaves the
-// token empty.
+// token is a token in one of the files: a string, an object with the string as its content, or null for an empty
+// token.
 type token struct {
 	Content    string `json:"content"`
 	SingleWord bool   `json:"single_word"`
@@ -126,20 +126,19 @@ func (t *token) UnmarshalJSON(data []byte) error {
 	return strictjson.Unmarshal(data, &t.Content)
 }
 
-// added returns the token with what it says of itself. One that says nothing of its text being normalized is found in
-// the text as it is if it is special.
+// added converts the token. A special token is matched in the unnormalized text unless it says otherwise.
 func (t token) added(special bool) added {
 	special = is(t.Special, special)
 	return added{id: -1, text: t.Content, special: special, word: t.SingleWord, left: t.LStrip, right: t.RStrip, afterNormals: is(t.Normalized, !special)}
 }
 
-// named are the tokens with a part of their own, in transformers' order.
+// named lists the tokens with a specific purpose, in the order of transformers.
 func named() []string {
 	return []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}
 }
 
-// configure reads the files, by name. The tokens that they add to those of the tokenizer have the ids that transformers
-// gives them (tokenization_utils_base.py, _from_pretrained, and tokenization_utils_tokenizers.py, of 5.24).
+// configure reads the files, by name. The tokens they add to the tokenizer get the same ids as in transformers
+// (tokenization_utils_base.py, _from_pretrained, and tokenization_utils_tokenizers.py, of 5.24).
 func (t *Tokenizer) configure(files map[string][]byte) error {
 	c, err := settings(files)
 	if err != nil {
@@ -184,11 +183,11 @@ func (t *Tokenizer) configure(files map[string][]byte) error {
 	return nil
 }
 
-// The keys of special tokens without a name, of which transformers prefers the first one.
+// Keys of further special tokens; transformers prefers the first key.
 const extraKey, additionalKey = "extra_special_tokens", "additional_special_tokens"
 
-// settings returns the keys of tokenizer_config.json. If it has no added_tokens_decoder, it is of a time when
-// special_tokens_map.json counted more.
+// settings returns the keys of tokenizer_config.json. If it lacks added_tokens_decoder, it dates from a time when
+// special_tokens_map.json took precedence.
 func settings(files map[string][]byte) (object, error) {
 	c, err := objectOf(files[configName])
 	if err != nil {
@@ -217,7 +216,7 @@ func settings(files map[string][]byte) (object, error) {
 	return c, nil
 }
 
-// specialTokens returns the special tokens with a name and the others, and notes the names for templates.
+// specialTokens returns the named special tokens and the others, and records the names for templates.
 func (t *Tokenizer) specialTokens(c object) (special, extra []added, err error) {
 	add := func(name string, x token) {
 		if x.Content == "" {
@@ -254,7 +253,7 @@ func (t *Tokenizer) specialTokens(c object) (special, extra []added, err error) 
 	}
 	if _, ok := c.Values[key]; !ok {
 		if _, pieces := t.normalize.(spaced); pieces {
-			return special, nil, nil // there the control tokens take the place of the others
+			return special, nil, nil // there the control tokens replace the others
 		}
 		key = additionalKey
 	}
@@ -268,7 +267,7 @@ func (t *Tokenizer) specialTokens(c object) (special, extra []added, err error) 
 	return special, extra, nil
 }
 
-// addedTokens returns the tokens of added_tokens_decoder, or those of added_tokens.json and of the tokenizer, by their ids.
+// addedTokens returns the tokens of added_tokens_decoder, or of added_tokens.json and the tokenizer, ordered by id.
 func (t *Tokenizer) addedTokens(c object, file []byte, special, extra []added) ([]added, error) {
 	isNamed := map[string]bool{}
 	for _, a := range special {
@@ -317,8 +316,9 @@ func (t *Tokenizer) addedTokens(c object, file []byte, special, extra []added) (
 	return slices.SortedFunc(maps.Values(byID), func(a, b added) int { return cmp.Compare(a.id, b.id) }), nil
 }
 
-// extend adds tokens, or changes what is said of those that are there. A token that the vocabulary lacks gets the next
-// id, whatever its own is. A piece of the same id, of a SentencePiece model of byte pairs, gets the token's name.
+// extend adds tokens, or updates the properties of existing ones. A token missing from the vocabulary gets the next
+// id, regardless of its own. In a SentencePiece model of byte pairs, the piece with the token's id gets the token's
+// name.
 func (t *Tokenizer) extend(more []added) error {
 	all := slices.Clone(t.tokens)
 	at := map[string]int{}
@@ -332,7 +332,7 @@ func (t *Tokenizer) extend(more []added) error {
 			continue
 		}
 		if pieces {
-			a.afterNormals = false // else each token would have a space before it
+			a.afterNormals = false // otherwise each token would be preceded by a space
 			s.rename(t.vocab, a)
 		}
 		id, known := t.ID(a.text)
@@ -352,7 +352,7 @@ func (t *Tokenizer) extend(more []added) error {
 	return t.add(all)
 }
 
-// rename gives a piece the name of a token with its id, if no piece has the name.
+// rename renames the piece with a token's id to the token, unless another piece has this name.
 func (s spaced) rename(vocab *vocabulary, a added) {
 	if _, taken := vocab.ids[a.text]; taken || !s.bpe || a.id < 0 || int(a.id) >= len(s.texts) {
 		return
@@ -361,7 +361,8 @@ func (s spaced) rename(vocab *vocabulary, a added) {
 	vocab.ids[a.text], vocab.texts[a.id] = a.id, a.text
 }
 
-// spaced sets which tokens stand around a text, and where spaces are put before words. A tokenizer.json says both itself.
+// spaced sets the tokens added around a text, and the placement of spaces before words. A tokenizer.json defines
+// both itself.
 func (t *Tokenizer) spaced(s spaced, c object, model []byte) error {
 	var f struct {
 		addBOS, addEOS, legacy, prefix *bool
@@ -392,8 +393,8 @@ func (t *Tokenizer) spaced(s spaced, c object, model []byte) error {
 			*n.to = []int32{n.id}
 		}
 	}
-	// transformers has a class of its own for LlamaTokenizer, but not for models of Mistral's families. Where the class
-	// counts, spaces are put as in the newer of two ways, unless the file asks for the other.
+	// transformers has a dedicated class for LlamaTokenizer, but not for models of Mistral's families. If that class
+	// is used, spaces are placed in the newer of two ways, unless the file asks for the other.
 	own := strings.TrimSuffix(f.class, "Fast") == "LlamaTokenizer" && !slices.Contains([]string{"mistral", "mistral3", "mixtral", "ministral", "ministral3", "pixtral", "voxtral"}, kind)
 	if own && !is(f.prefix, true) {
 		s.prefix = false

@@ -6,34 +6,32 @@ import (
 	"unicode/utf8"
 )
 
-// A decoder makes text of tokens, as a chain of steps. Each takes tokens in
-// parts: text of the current token, and then its end. So a step works the same
-// way on a token at a time, for a stream, as on all tokens at once, and what it
-// holds back is what later tokens can still change.
+// A decoder converts tokens to text in a chain of steps. Each step receives tokens in pieces: text of the current
+// token, followed by its end. So a step works in the same way on a stream of tokens as on all tokens at once, and
+// holds back only text that later tokens can still change.
 type step interface {
 	text(s string, next sink)
 	end(next sink)   // a token ends
-	flush(next sink) // no token follows
-	clone() step     // a copy with the same state; it is called between tokens
-	// bytes returns the bytes that the step makes of a token that other text
-	// precedes and follows: they may be a part of a character. joined says that a
-	// step before has made one token of all.
+	flush(next sink) // no more tokens follow
+	clone() step     // copies the step with its state; called between tokens
+	// bytes returns the bytes that the step makes of a token in the middle of a text, which may be a part of a
+	// character. joined tells that an earlier step has joined all tokens into one.
 	bytes(s string, joined bool) (out string, joins bool)
 }
 
-// sink takes what a step has made.
+// sink receives the output of a step.
 type sink interface {
 	text(s string)
 	end()
 }
 
-// chain is steps and where their result goes.
+// chain is a sequence of steps and the destination of their output.
 type chain struct {
 	steps []step
 	out   *strings.Builder
 }
 
-// link is the chain from step i on.
+// link is the part of a chain starting with step i.
 type link struct {
 	c *chain
 	i int
@@ -56,21 +54,21 @@ func (l link) end() {
 	}
 }
 
-// push decodes one token more.
+// push decodes another token.
 func (c *chain) push(token string) {
 	l := link{c, 0}
 	l.text(token)
 	l.end()
 }
 
-// flush ends the decoding: all that is held back comes out.
+// flush ends decoding, releasing all text held back.
 func (c *chain) flush() {
 	for i, s := range c.steps {
 		s.flush(link{c, i + 1})
 	}
 }
 
-// clone returns a chain with the same state, which writes to out.
+// clone returns a chain with the same state, writing to out.
 func (c *chain) clone(out *strings.Builder) chain {
 	steps := make([]step, len(c.steps))
 	for i, s := range c.steps {
@@ -79,7 +77,7 @@ func (c *chain) clone(out *strings.Builder) chain {
 	return chain{steps, out}
 }
 
-// bytes returns the bytes of a token that other text precedes and follows.
+// bytes returns the bytes of a token in the middle of a text.
 func (c *chain) bytes(token string) string {
 	joined := false
 	for _, s := range c.steps {
@@ -101,10 +99,10 @@ func (w *whole) take() string {
 	return s
 }
 
-// clone returns a copy that writes to other memory.
+// clone returns a copy with its own memory.
 func (w whole) clone() whole { return whole{slices.Clone(w.held)} }
 
-// replaceStep replaces within each token.
+// replaceStep replaces text within each token.
 type replaceStep struct {
 	whole
 	what, with string
@@ -125,8 +123,8 @@ func (r *replaceStep) bytes(s string, _ bool) (string, bool) {
 	return strings.ReplaceAll(s, r.what, r.with), false
 }
 
-// bytesStep makes text of byte tokens such as <0xE2>: a run of them is UTF-8, or
-// else as many U+FFFD as it has bytes. Only the run's end tells.
+// bytesStep decodes byte tokens such as <0xE2>: a run of them is UTF-8 or, if invalid, one U+FFFD per byte. This is
+// only known at the end of the run.
 type bytesStep struct {
 	whole
 	run []byte
@@ -168,7 +166,7 @@ func (b *bytesStep) bytes(s string, _ bool) (string, bool) {
 	return s, false
 }
 
-// fuseStep makes one token of all.
+// fuseStep joins all tokens into one.
 type fuseStep struct{}
 
 func (fuseStep) text(s string, next sink) { next.text(s) }
@@ -178,14 +176,13 @@ func (fuseStep) clone() step              { return fuseStep{} }
 
 func (fuseStep) bytes(s string, _ bool) (string, bool) { return s, true }
 
-// stripStep takes up to left characters from a token's beginning, and up to
-// right from its end.
+// stripStep removes up to left characters from a token's beginning, and up to right from its end.
 type stripStep struct {
 	char        string
 	left, right int
 	taken       int
-	inside      bool // behind the beginning
-	held        int  // characters that may be the end
+	inside      bool // after the beginning
+	held        int  // number of characters that may be the end
 }
 
 func (s *stripStep) text(t string, next sink) {
@@ -230,7 +227,7 @@ func (s *stripStep) clone() step {
 	return &c
 }
 
-// bytes strips where every token is stripped, and not only a text.
+// bytes strips only if every token is stripped, not just the whole text.
 func (s *stripStep) bytes(t string, joined bool) (string, bool) {
 	if joined {
 		return t, false
@@ -244,11 +241,11 @@ func (s *stripStep) bytes(t string, joined bool) (string, bool) {
 	return t, false
 }
 
-// metaspaceStep makes spaces of ▁, and nothing of those in the first token.
+// metaspaceStep replaces ▁ by a space, or removes it in the first token.
 type metaspaceStep struct {
 	char    string
 	drop    bool
-	further bool // behind the first token
+	further bool // after the first token
 }
 
 func (m *metaspaceStep) text(s string, next sink) {
@@ -275,8 +272,8 @@ func (m *metaspaceStep) bytes(s string, _ bool) (string, bool) {
 	return strings.ReplaceAll(s, m.char, " "), false
 }
 
-// byteLevelStep makes bytes of the characters of the alphabet, and one token of
-// all: it holds back the bytes of a character that is not complete.
+// byteLevelStep converts characters of the alphabet to bytes, and joins all tokens into one. It holds back the
+// bytes of an incomplete character.
 type byteLevelStep struct {
 	whole
 	alphabet *alphabet
@@ -300,7 +297,7 @@ func (b *byteLevelStep) clone() step { return &byteLevelStep{b.whole.clone(), b.
 
 func (b *byteLevelStep) bytes(s string, _ bool) (string, bool) { return b.alphabet.decode(s), true }
 
-// suffixStep makes spaces of a suffix that ends words, and nothing of the last one.
+// suffixStep replaces a suffix ending words by a space, and removes the last one.
 type suffixStep struct {
 	whole
 	suffix string
@@ -335,7 +332,7 @@ func (d *suffixStep) bytes(s string, _ bool) (string, bool) {
 	return strings.ReplaceAll(s, d.suffix, " "), false
 }
 
-// joinStep is what stands in place of a decoder: a space between tokens.
+// joinStep puts a space between tokens, if there is no decoder.
 type joinStep struct {
 	whole
 	further bool

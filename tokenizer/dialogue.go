@@ -13,21 +13,21 @@ import (
 	"github.com/gomoe/gomoe/tokenizer/internal/jinja"
 )
 
-// MessageError says what is wrong with a message of a conversation.
+// MessageError reports an invalid message of a conversation.
 type MessageError struct {
-	Index int // of the message, from 0 on
+	Index int // index of the message, from 0
 	Err   error
 }
 
 func (e *MessageError) Error() string { return fmt.Sprintf("message %d: %v", e.Index, e.Err) }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the reason.
 func (e *MessageError) Unwrap() error { return e.Err }
 
-// dialogue is a conversation as values of its template.
+// dialogue is a conversation converted to values of its template.
 type dialogue struct {
 	template *chatTemplate
-	values   *jinja.Dict // all variables of the template but messages and add_generation_prompt
+	values   *jinja.Dict // all variables of the template except messages and add_generation_prompt
 	messages []*jinja.Dict
 	now      time.Time
 }
@@ -80,7 +80,7 @@ func (t *Tokenizer) dialogue(c Conversation) (*dialogue, error) {
 	return d, nil
 }
 
-// variables returns what every template has, beside messages and add_generation_prompt.
+// variables returns the variables of every template other than messages and add_generation_prompt.
 func (t *Tokenizer) variables(tools any) *jinja.Dict {
 	d := jinja.NewDict()
 	for _, n := range t.written {
@@ -91,15 +91,15 @@ func (t *Tokenizer) variables(tools any) *jinja.Dict {
 	return d
 }
 
-// dense returns a message without the members whose value is null.
+// dense returns a message without its null members.
 func dense(m *jinja.Dict) *jinja.Dict {
 	return m.Filter(func(_ string, v any) bool { return v != nil })
 }
 
-// reasoningNames returns the names of a message's reasoning.
+// reasoningNames lists the names of a message's reasoning.
 func reasoningNames() []string { return []string{"reasoning_content", "thinking", "reasoning"} }
 
-// reasoned returns a message whose reasoning, if there is any, goes by the names that templates read. See
+// reasoned returns a message with its reasoning, if any, under the names read by templates. See
 // _alias_reasoning_fields in transformers' utils/chat_template_utils.py, which puts thinking first.
 func reasoned(m *jinja.Dict) *jinja.Dict {
 	for _, name := range reasoningNames() {
@@ -116,7 +116,7 @@ func reasoned(m *jinja.Dict) *jinja.Dict {
 	return m
 }
 
-// with returns a copy of a message in which a member has another value.
+// with returns a copy of a message with one member replaced.
 func with(m *jinja.Dict, key string, value any) *jinja.Dict {
 	out := jinja.NewDict()
 	out.Update(m)
@@ -124,7 +124,7 @@ func with(m *jinja.Dict, key string, value any) *jinja.Dict {
 	return out
 }
 
-// render returns the text of messages, and the parts of it that the template marks as the model's.
+// render returns the text of messages, and the parts that the template marks as the model's.
 func (d *dialogue) render(messages []*jinja.Dict, generate bool) (string, [][2]int, error) {
 	all := make([]any, len(messages))
 	for i, m := range messages {
@@ -146,21 +146,19 @@ func (d *dialogue) text(messages []*jinja.Dict, generate bool) (string, error) {
 	return text, err
 }
 
-// Prompt returns the text of a conversation whose messages are written as clients of
-// OpenAI's interface and data sets write them. It is [Tokenizer.Template] after these
-// changes:
+// Prompt returns the text of a conversation with messages in the forms used by clients of OpenAI's interface and by
+// data sets. It is [Tokenizer.Template] after these changes:
 //
-//   - Content in parts of type text becomes one text.
+//   - Content given as parts of type text is joined into one text.
 //   - Tools, and the arguments of calls, may be JSON texts or values. The template gets
-//     tools as values, and arguments as the kind that it can render. Missing, empty and null
-//     arguments are {}. A list of no calls is left out, and a function_call is a list of one.
-//   - A message of the role developer is one of the role system, if the template knows
-//     system alone.
-//   - A message that calls tools and has no content, or null, gets the content that the
-//     template renders calls with: none, null or an empty text, in this order.
+//     tools as values, and arguments in the form that it can render. Missing, empty and null
+//     arguments become {}. An empty list of calls is removed, and a function_call becomes a list of one.
+//   - The role developer becomes system, if the template knows only system.
+//   - A message calling tools without content, or with null, gets the content with which the
+//     template renders calls: none, null or an empty text, tried in this order.
 //
-// A message of another role than user and assistant that the template leaves out of the text
-// is an error. Errors of one message are a [MessageError].
+// A message with a role other than user and assistant that the template omits is an error. Errors about one message
+// are of type [MessageError].
 func (t *Tokenizer) Prompt(c Conversation) (string, error) {
 	d, err := t.plain(c)
 	if err != nil {
@@ -169,7 +167,7 @@ func (t *Tokenizer) Prompt(c Conversation) (string, error) {
 	return d.text(d.messages, c.Generate)
 }
 
-// plain reads a conversation of the forms that Prompt takes.
+// plain reads a conversation in the forms accepted by Prompt.
 func (t *Tokenizer) plain(c Conversation) (*dialogue, error) {
 	tools, err := plainTools(c.Tools)
 	if err != nil {
@@ -189,7 +187,8 @@ func (t *Tokenizer) plain(c Conversation) (*dialogue, error) {
 	return d, d.complete(h)
 }
 
-// plainTools returns a list of tools as JSON values; nil if there are none. The list, or each tool, may be a JSON text.
+// plainTools returns a list of tools as JSON values; nil if there are none. The list, or each tool, may be a JSON
+// text.
 func plainTools(data json.RawMessage) (json.RawMessage, error) {
 	data = unquoted(data)
 	if s := string(data); s == "" || s == "null" {
@@ -213,7 +212,7 @@ func plainTools(data json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(all)
 }
 
-// unquoted returns the text that a JSON string holds, and any other JSON value as it is, without white space around it.
+// unquoted returns the text of a JSON string, and any other JSON value unchanged, without surrounding white space.
 func unquoted(data json.RawMessage) json.RawMessage {
 	var s string
 	if json.Unmarshal(data, &s) == nil && string(data) != "null" {
@@ -222,7 +221,7 @@ func unquoted(data json.RawMessage) json.RawMessage {
 	return json.RawMessage(strings.TrimSpace(string(data)))
 }
 
-// plain returns a message as a template of these habits renders it.
+// plain converts a message for a template with these habits.
 func (h *habits) plain(m *jinja.Dict) (*jinja.Dict, error) {
 	role, _ := m.Get("role")
 	name, ok := role.(string)
@@ -249,7 +248,7 @@ func (h *habits) plain(m *jinja.Dict) (*jinja.Dict, error) {
 			m = with(m, "content", parts(*content))
 		}
 	}
-	if f, ok := m.Get("function_call"); ok { // the older name of one call
+	if f, ok := m.Get("function_call"); ok { // older form of a single call
 		if _, ok := m.Get("tool_calls"); !ok {
 			call := jinja.NewDict()
 			call.Set("type", "function")
@@ -331,7 +330,7 @@ func plainContent(m *jinja.Dict) (*string, error) {
 	return &s, nil
 }
 
-// call returns a call whose arguments are of the kind that the template renders.
+// call returns a call with arguments in the form that the template renders.
 func (h *habits) call(call *jinja.Dict) (*jinja.Dict, error) {
 	of, name := call, ""
 	if v, ok := call.Get("function"); ok {
@@ -368,9 +367,9 @@ func (h *habits) call(call *jinja.Dict) (*jinja.Dict, error) {
 	return with(call, name, of), nil
 }
 
-// complete returns an error if the template leaves out a message whose role it may not know.
+// complete returns an error if the template omits a message with a role that it may not know.
 func (d *dialogue) complete(h *habits) error {
-	asked := map[int]string{} // what stands behind the content of a message
+	asked := map[int]string{} // marks appended to the content of messages
 	messages := slices.Clone(d.messages)
 	for i, m := range d.messages {
 		role, _ := m.Get("role")
@@ -378,7 +377,7 @@ func (d *dialogue) complete(h *habits) error {
 		if role == "user" || role == "assistant" || role == "system" && i == 0 && h.system || content == "" {
 			continue
 		}
-		asked[i] = string(rune(0xf0000 + i%0xfffd)) // of a private area
+		asked[i] = string(rune(0xf0000 + i%0xfffd)) // from a private use area
 		messages[i] = said(m, content+asked[i])
 	}
 	if len(asked) == 0 {
@@ -386,13 +385,13 @@ func (d *dialogue) complete(h *habits) error {
 	}
 	whole, err := d.text(messages, true)
 	if err != nil {
-		return nil // as for the messages themselves
+		return nil // rendering the messages themselves reports it
 	}
 	for _, i := range slices.Sorted(maps.Keys(asked)) {
 		if strings.Contains(whole, asked[i]) {
 			continue
 		}
-		// The template may write the content in another way. Then other content makes another text.
+		// The template may transform the content. In that case different content gives a different text.
 		other, err := d.varied(messages, i, said(messages[i], ""), true)
 		if err == nil && other == whole {
 			role, _ := d.messages[i].Get("role")
@@ -402,14 +401,15 @@ func (d *dialogue) complete(h *habits) error {
 	return nil
 }
 
-// varied returns the text of messages of which one is another one.
+// varied returns the text of messages with message i replaced.
 func (d *dialogue) varied(messages []*jinja.Dict, i int, other *jinja.Dict, generate bool) (string, error) {
 	messages = slices.Clone(messages)
 	messages[i] = other
 	return d.text(messages, generate)
 }
 
-// added returns what the prompt for an answer to messages adds to their text, "" if it does not begin with their text.
+// added returns the text that the generation prompt adds after messages, or "" if prompt does not begin with their
+// text.
 func (d *dialogue) added(messages []*jinja.Dict, prompt string) string {
 	alone, err := d.text(messages, false)
 	added, ok := strings.CutPrefix(prompt, alone)
@@ -419,7 +419,7 @@ func (d *dialogue) added(messages []*jinja.Dict, prompt string) string {
 	return added
 }
 
-// contentOf returns the text of a message's content, "" if it has none.
+// contentOf returns the text of a message's content, or "" if it has none.
 func contentOf(m *jinja.Dict) string {
 	v, _ := m.Get("content")
 	if parts, ok := jinja.Items(v); ok && len(parts) > 0 {
@@ -431,7 +431,7 @@ func contentOf(m *jinja.Dict) string {
 	return s
 }
 
-// said returns a message whose content is another text.
+// said returns a message with its content replaced.
 func said(m *jinja.Dict, text string) *jinja.Dict {
 	v, _ := m.Get("content")
 	if parts, ok := jinja.Items(v); ok && len(parts) > 0 {

@@ -1,12 +1,10 @@
-// Package tokenizer makes token ids of text, and text of ids.
+// Package tokenizer converts text to token ids and back.
 //
-// [Open] opens what published models come with: the file tokenizer.json of Hugging
-// Face, or the tokenizer.model of SentencePiece. [FromGGUF] takes the values of a
-// GGUF file. [Tokenizer.Encode] gives the ids that the Python packages tokenizers
-// and sentencepiece give, and [Tokenizer.Decode] their texts. [Tokenizer.Stream]
-// decodes tokens as they are generated and never splits a character.
-// [Tokenizer.Template] writes a conversation as the model's chat template says.
-// [Bytes] writes a tokenizer.json for models whose ids are bytes.
+// [Open] opens the files of published models: tokenizer.json of Hugging Face, or tokenizer.model of SentencePiece.
+// [FromGGUF] uses the values of a GGUF file. [Tokenizer.Encode] gives the same ids as the Python packages
+// tokenizers and sentencepiece, and [Tokenizer.Decode] the same texts. [Tokenizer.Stream] decodes tokens as they
+// are generated and never splits a character. [Tokenizer.Template] renders a conversation using the model's chat
+// template. [Bytes] writes a tokenizer.json for models with bytes as tokens.
 //
-// The package trains no tokenizers, and it knows nothing of models and arrays.
+// The package does not train tokenizers, and is independent of models and arrays.
 package tokenizer

@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// Files returns what a folder of Hugging Face has for the vocabulary of a GGUF file: the contents of tokenizer.json and
-// tokenizer_config.json, by name. The ids of some texts are compared: an error says that a tokenizer.json cannot have
+// Files returns the files of a Hugging Face folder for the vocabulary of a GGUF file, by name: tokenizer.json and
+// tokenizer_config.json. It compares the ids of some texts, and returns an error if tokenizer.json cannot represent
 // the vocabulary.
 func (g GGUF) Files() (map[string][]byte, error) {
 	files, err := g.files()
@@ -68,7 +68,7 @@ func indented(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// vocabJSON returns the ids of all tokens but unused ones.
+// vocabJSON returns the ids of all tokens except unused ones.
 func (g *GGUF) vocabJSON() map[string]int {
 	ids := map[string]int{}
 	for id, text := range g.Tokens {
@@ -79,7 +79,7 @@ func (g *GGUF) vocabJSON() map[string]int {
 	return ids
 }
 
-// addedJSON returns the tokens that are found in a text before it is cut.
+// addedJSON returns the tokens matched in a text before splitting.
 func (g *GGUF) addedJSON() []addedJSON {
 	all := []addedJSON{}
 	for id, text := range g.Tokens {
@@ -90,7 +90,7 @@ func (g *GGUF) addedJSON() []addedJSON {
 	return all
 }
 
-// aroundJSON returns the post-processor, which puts tokens around a text; nil if there are none.
+// aroundJSON returns the post-processor adding tokens around a text; nil if there are none.
 func (g *GGUF) aroundJSON() any {
 	if !g.AddBOS && !g.AddEOS {
 		return nil
@@ -120,9 +120,9 @@ func modelOf(vocab map[string]int, merges []mergeJSON, unknown any, byBytes, who
 	}
 }
 
-// bytesJSON returns the parts of a tokenizer.json for a vocabulary of kind gpt2.
+// bytesJSON returns the components of a tokenizer.json for a vocabulary of kind gpt2.
 func (g *GGUF) bytesJSON() (map[string]any, error) {
-	pre, _ := patterns(g.Pre) // build has found it
+	pre, _ := patterns(g.Pre) // checked by build
 	merges := make([]mergeJSON, len(g.Merges))
 	for i, s := range g.Merges {
 		if err := merges[i].parse(s); err != nil {
@@ -146,7 +146,7 @@ func (g *GGUF) bytesJSON() (map[string]any, error) {
 	}, nil
 }
 
-// spacesJSON returns the parts of a tokenizer.json for a vocabulary of kind llama.
+// spacesJSON returns the components of a tokenizer.json for a vocabulary of kind llama.
 func (g *GGUF) spacesJSON() map[string]any {
 	replace := func(from, to string) map[string]any {
 		return map[string]any{"type": "Replace", "pattern": map[string]string{"String": from}, "content": to}

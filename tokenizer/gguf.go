@@ -10,37 +10,36 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// GGUF is the vocabulary that a GGUF file has among its values: the field Model is
-// the value of tokenizer.ggml.model, and so on.
+// GGUF is the vocabulary stored in a GGUF file's metadata: the field Model is the value of tokenizer.ggml.model,
+// and so on.
 type GGUF struct {
 	Model  string // gpt2 (byte pairs by rank), llama (SentencePiece's by score) or t5 (SentencePiece's Unigram)
-	Pre    string // which pattern cuts words; of gpt2
+	Pre    string // name of the pattern splitting words, for gpt2
 	Tokens []string
-	Merges []string  // two tokens with a space between them; of gpt2
-	Scores []float32 // of llama and t5
-	// Types has the kind of every token: 1 normal, 2 unknown, 3 control, 4 of the
-	// user, 5 unused, 6 byte. nil: all are normal.
+	Merges []string  // two tokens separated by a space, for gpt2
+	Scores []float32 // for llama and t5
+	// Types holds the kind of every token: 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte. nil means
+	// that all are normal.
 	Types []int32
-	// BOS, EOS, Unknown and Pad are ids, -1 where the file says none.
+	// BOS, EOS, Unknown and Pad are ids, or -1 if the file has none.
 	BOS, EOS, Unknown, Pad int32
-	// Ends are the tokens that end a text next to EOS: eot_token_id and eom_token_id. nil: the file has neither key,
-	// and tokens with the names that models end a text with do it.
+	// Ends are the tokens ending a text in addition to EOS: eot_token_id and eom_token_id. If the file has neither
+	// key, Ends is nil, and tokens with conventional names of end tokens are used.
 	Ends           []int32
 	AddBOS, AddEOS bool
-	// Template is the value of tokenizer.chat_template, "" if there is none.
+	// Template is the value of tokenizer.chat_template, or "" if there is none.
 	Template string
-	// AddSpace says that a space stands before a text; of llama and t5.
+	// AddSpace adds a space before a text, for llama and t5.
 	AddSpace bool
-	// Squeeze says that runs of spaces are one, and those around a text none; of t5.
+	// Squeeze collapses runs of spaces, and removes leading and trailing ones, for t5.
 	Squeeze bool
-	// Charsmap is the table of characters that become others, as SentencePiece compiles it; of t5, nil for none.
+	// Charsmap is SentencePiece's compiled table of character replacements, for t5; nil if there is none.
 	Charsmap []byte
 
-	named map[int32]bool // ends by their names
+	named map[int32]bool // end tokens recognised by name
 }
 
-// FromGGUF returns the tokenizer of a GGUF file. Errors name the value that is
-// wrong, and what it should be.
+// FromGGUF returns the tokenizer of a GGUF file. Errors name the offending value and the valid ones.
 func FromGGUF(g GGUF) (*Tokenizer, error) {
 	t, err := g.build()
 	if err != nil {
@@ -92,7 +91,7 @@ func (g *GGUF) build() (*Tokenizer, error) {
 		}
 	}
 	if g.Template != "" {
-		_ = t.setTemplate("default", g.Template) // is kept with the template
+		_ = t.setTemplate("default", g.Template) // the error is kept with the template
 	}
 	if g.AddBOS {
 		if g.BOS < 0 {
@@ -109,8 +108,8 @@ func (g *GGUF) build() (*Tokenizer, error) {
 	return t, nil
 }
 
-// kind returns the kind of a token. As in llama.cpp, a token with the name of an end is a control token, whatever the
-// file says, and one without a kind, 0, counts as normal.
+// kind returns the kind of a token. As in llama.cpp, an end token recognised by name is a control token, regardless
+// of the file, and kind 0 counts as normal.
 func (g *GGUF) kind(id int) pieceKind {
 	switch {
 	case g.named[int32(id)]:
@@ -121,8 +120,8 @@ func (g *GGUF) kind(id int) pieceKind {
 	return pieceKind(g.Types[id])
 }
 
-// namedEnds returns the tokens that end a text by their names, if the file has no keys for them. The names are those of
-// llama.cpp (src/llama-vocab.cpp, special_eog_ids).
+// namedEnds returns the tokens recognised as end tokens by name, if the file has no keys for them. The names are
+// those in llama.cpp (src/llama-vocab.cpp, special_eog_ids).
 func namedEnds(g *GGUF) map[int32]bool {
 	if g.Ends != nil {
 		return nil
@@ -138,7 +137,7 @@ func namedEnds(g *GGUF) map[int32]bool {
 		}
 	}
 	has := func(text string) bool { _, ok := ids[text]; return ok }
-	if has("<|call|>") && has("<|return|>") || has("<|calls|>") && has("<|flush|>") { // there it ends a part of an answer
+	if has("<|call|>") && has("<|return|>") || has("<|calls|>") && has("<|flush|>") { // there it ends only a part of an answer
 		delete(ids, "<|end|>")
 	}
 	if has("<|tool_response>") {
@@ -151,7 +150,7 @@ func namedEnds(g *GGUF) map[int32]bool {
 	return named
 }
 
-// pieces makes a tokenizer of kind llama or t5.
+// pieces builds a tokenizer of kind llama or t5.
 func (g *GGUF) pieces() (*Tokenizer, error) {
 	if len(g.Scores) != len(g.Tokens) {
 		return nil, fmt.Errorf("tokenizer.ggml.scores: %d values, want one for each of %d tokens", len(g.Scores), len(g.Tokens))
@@ -170,7 +169,7 @@ func (g *GGUF) pieces() (*Tokenizer, error) {
 	return p.build()
 }
 
-// pairs makes a tokenizer of kind gpt2.
+// pairs builds a tokenizer of kind gpt2.
 func (g *GGUF) pairs() (*Tokenizer, error) {
 	pre, ok := patterns(g.Pre)
 	if !ok {

@@ -9,19 +9,19 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// Key is a key of a GGUF file about its vocabulary, with its value.
+// Key is a GGUF key describing a vocabulary, with its value.
 type Key struct {
 	Name  string
 	Value any // string, bool, uint32, []string, []float32, []int32 or []byte
 }
 
-// keyTemplate is the key of the chat template, which GGUF files have beside those of the vocabulary.
+// keyTemplate is the key of the chat template, which does not have the prefix keyPrefix.
 const (
 	keyPrefix   = "tokenizer.ggml."
 	keyTemplate = "tokenizer.chat_template"
 )
 
-// ids are the keys of special tokens.
+// ids returns the keys of special tokens and their fields.
 func (g *GGUF) ids() []struct {
 	name string
 	id   *int32
@@ -32,17 +32,17 @@ func (g *GGUF) ids() []struct {
 	}{{"bos_token_id", &g.BOS}, {"eos_token_id", &g.EOS}, {"unknown_token_id", &g.Unknown}, {"padding_token_id", &g.Pad}}
 }
 
-// endKeys are the keys of GGUF.Ends.
+// endKeys lists the keys for GGUF.Ends.
 func endKeys() []string { return []string{"eot_token_id", "eom_token_id"} }
 
-// defaultID is the BOS and EOS token of llama.cpp for a vocabulary of kind gpt2 whose file names none.
+// defaultID is llama.cpp's default BOS and EOS token for vocabularies of kind gpt2.
 const defaultID = 11
 
-// MaxEnds is how many GGUF.Ends a file has keys for.
+// MaxEnds is the maximum number of GGUF.Ends that a file can store.
 const MaxEnds = 2
 
-// GGUFOf returns the vocabulary that a GGUF file's keys describe. value returns the value of a key, false if there is
-// no such key. A value of another kind than the format has is an error.
+// GGUFOf returns the vocabulary described by a GGUF file's keys. value returns the value of a key, or false if it
+// is missing. A value of the wrong type is an error.
 func GGUFOf(value func(key string) (any, bool)) (GGUF, error) {
 	g := GGUF{}
 	r := &keyReader{value: value}
@@ -61,10 +61,10 @@ func GGUFOf(value func(key string) (any, bool)) (GGUF, error) {
 			g.Ends = append(g.Ends, id)
 		}
 	}
-	// The defaults of llama.cpp (src/llama-vocab.cpp) for keys that the file lacks.
+	// Defaults of llama.cpp (src/llama-vocab.cpp) for missing keys.
 	pre, _ := patterns(g.Pre)
 	g.AddSpace = g.Model == "llama"
-	own := g.Model == "gpt2" && len(g.Tokens) > defaultID && !slices.Contains([]string{"glm4", "chatglm-bpe"}, g.Pre) // it ends with an error for these
+	own := g.Model == "gpt2" && len(g.Tokens) > defaultID && !slices.Contains([]string{"glm4", "chatglm-bpe"}, g.Pre) // llama.cpp fails for these
 	g.AddBOS, g.AddEOS = g.Model == "llama" || g.Model == "gpt2" && pre.begins && (g.BOS >= 0 || own), g.Model == "t5"
 	get(r, "add_bos_token", &g.AddBOS)
 	get(r, "add_eos_token", &g.AddEOS)
@@ -85,7 +85,7 @@ func GGUFOf(value func(key string) (any, bool)) (GGUF, error) {
 	return g, r.err
 }
 
-// Keys returns the keys that describe the vocabulary in a GGUF file: GGUFOf reads them.
+// Keys returns the GGUF keys describing the vocabulary, in the form read by GGUFOf.
 func (g GGUF) Keys() []Key {
 	keys := []Key{{"model", g.Model}}
 	if g.Model == "gpt2" {
@@ -132,7 +132,7 @@ func (r *keyReader) wrong(key string, v, want any) {
 	r.err = fmt.Errorf("tokenizer: GGUF: key %s has a value of Go type %T, want %T", quoted.Text(key), v, want)
 }
 
-// get sets dst to the value of a key, and leaves it if there is no such key.
+// get sets dst to the value of a key, or leaves it unchanged if the key is missing.
 func get[T any](r *keyReader, key string, dst *T) {
 	v, ok := r.value(keyPrefix + key)
 	if !ok || r.err != nil {
@@ -146,7 +146,7 @@ func get[T any](r *keyReader, key string, dst *T) {
 	*dst = x
 }
 
-// id sets dst to the value of a key that is an id, and to -1 if there is no such key, or the key says so.
+// id sets dst to the id stored under a key, or to -1 if the key is missing or holds no id.
 func (r *keyReader) id(key string, dst *int32) {
 	*dst = -1
 	v, ok := r.value(keyPrefix + key)

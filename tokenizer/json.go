@@ -12,8 +12,8 @@ import (
 	"github.com/gomoe/gomoe/internal/strictjson"
 )
 
-// file is what a tokenizer.json holds. Its fields truncation and padding are
-// for batches of a training, and are not read.
+// file is the content of a tokenizer.json. The fields truncation and padding concern training batches, and are
+// ignored.
 type file struct {
 	Added     []addedJSON `json:"added_tokens"`
 	Normalize *component  `json:"normalizer"`
@@ -33,8 +33,7 @@ type addedJSON struct {
 	Special    bool   `json:"special"`
 }
 
-// component is a normalizer, pre-tokenizer, post-processor or decoder: the
-// fields of all types.
+// component is a normalizer, pre-tokenizer, post-processor or decoder, with the fields of all types.
 type component struct {
 	Type string `json:"type"`
 
@@ -95,7 +94,7 @@ type modelJSON struct {
 	Dropout  *float64        `json:"dropout"`
 }
 
-// mergeJSON is the two tokens of a merge, in a file as "a b" or ["a", "b"].
+// mergeJSON is a pair of tokens to merge, written as "a b" or ["a", "b"].
 type mergeJSON [2]string
 
 func (m *mergeJSON) UnmarshalJSON(data []byte) error {
@@ -117,7 +116,7 @@ func (m *mergeJSON) UnmarshalJSON(data []byte) error {
 	return m.parse(s)
 }
 
-// parse reads the form "a b".
+// parse parses the form "a b".
 func (m *mergeJSON) parse(s string) error {
 	a, b, ok := strings.Cut(s, " ")
 	if !ok || strings.Contains(b, " ") {
@@ -127,8 +126,8 @@ func (m *mergeJSON) parse(s string) error {
 	return nil
 }
 
-// Parse returns the tokenizer that a tokenizer.json describes. Errors say which
-// part of the file is wrong and what it should be.
+// Parse returns the tokenizer described by a tokenizer.json. Errors name the invalid part of the file and its valid
+// values.
 func Parse(data []byte) (*Tokenizer, error) {
 	var f file
 	if err := strictjson.Unmarshal(data, &f); err != nil {
@@ -151,7 +150,7 @@ func (f *file) build() (*Tokenizer, error) {
 		return nil, fmt.Errorf("model: %w", err)
 	}
 	if f.Model.Unk != nil {
-		t.named.Unknown = t.vocab.ids[*f.Model.Unk] // it is there: the model was built
+		t.named.Unknown = t.vocab.ids[*f.Model.Unk] // it exists, because building the model has checked it
 	} else if f.Model.UnkID != nil {
 		t.named.Unknown = *f.Model.UnkID
 	}
@@ -209,7 +208,7 @@ func (f *file) build() (*Tokenizer, error) {
 	return t, t.check()
 }
 
-// add makes the finders of added tokens. Their ids are in the vocabulary.
+// add builds the finders of added tokens. Their ids must be in the vocabulary.
 func (t *Tokenizer) add(tokens []added) error {
 	t.tokens = tokens
 	var raw, normal, special []added
@@ -229,7 +228,7 @@ func (t *Tokenizer) add(tokens []added) error {
 			if text, err = normalized(t.normalize, text, longest(text)); err != nil {
 				return err
 			}
-			if t.vocab.texts[a.id] = text; text != a.text { // Python decodes it so, too, and knows special tokens by their names
+			if t.vocab.texts[a.id] = text; text != a.text { // as in Python, which then does not recognise the special token by its name
 				delete(t.special, a.id)
 			}
 		}
@@ -246,7 +245,7 @@ func (t *Tokenizer) add(tokens []added) error {
 	return err
 }
 
-// check holds ids that are mentioned to be those of tokens.
+// check verifies that all ids used are tokens.
 func (t *Tokenizer) check() error {
 	for _, ids := range [][]int32{t.before, t.after} {
 		for _, id := range ids {
@@ -258,7 +257,7 @@ func (t *Tokenizer) check() error {
 	return nil
 }
 
-// build makes the model and its vocabulary.
+// build builds the model and its vocabulary.
 func (m *modelJSON) build() (model, *vocabulary, error) {
 	kind := m.Type
 	if kind == "" && bytes.HasPrefix(m.Vocab, []byte("{")) { // files from before 2020
@@ -304,7 +303,7 @@ func (m *modelJSON) unigram() (model, *vocabulary, error) {
 	return u, vocab, nil
 }
 
-// pieceJSON is a piece and its score, in a file as ["a", -1.5].
+// pieceJSON is a piece and its score, written as ["a", -1.5].
 type pieceJSON struct {
 	text  string
 	score float64
@@ -329,7 +328,7 @@ func (m *modelJSON) bpe() (model, *vocabulary, error) {
 	return m.pairs(ids)
 }
 
-// pairs makes the model of ids by token.
+// pairs builds a byte pair model with the given ids of tokens.
 func (m *modelJSON) pairs(ids map[string]int32) (model, *vocabulary, error) {
 	vocab, err := newVocabulary(ids)
 	if err != nil {

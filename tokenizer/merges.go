@@ -2,9 +2,8 @@ package tokenizer
 
 import "math/bits"
 
-// merges says which pairs of tokens become one, and in which order. It is a hash
-// table with open addressing: each step of the encoder looks up a pair, and
-// Go's maps took half of the encoder's time.
+// merges maps pairs of tokens to the merged token and its rank. It is a hash table with open addressing, because
+// each step of the encoder looks up a pair, and Go's maps took half of the encoder's time.
 type merges struct {
 	keys  []uint64 // left<<32 | right
 	vals  []merge
@@ -28,7 +27,7 @@ func newMerges(n int) *merges {
 
 func pair(left, right int32) uint64 { return uint64(uint32(left))<<32 | uint64(uint32(right)) }
 
-// put adds a pair, or replaces it. There may be as many as newMerges was told.
+// put adds or replaces a pair. The number of pairs must not exceed newMerges' argument.
 func (m *merges) put(left, right int32, to merge) {
 	k := pair(left, right)
 	for i := m.slot(k); ; i = (i + 1) & (len(m.keys) - 1) {
@@ -56,12 +55,11 @@ func (m *merges) get(left, right int32) (merge, bool) {
 	}
 }
 
-// symbol is one token of a word that is being encoded. A word's symbols are a
-// linked list in an array.
+// symbol is a token of a word being encoded. A word's symbols form a linked list in an array.
 type symbol struct {
 	id         int32
 	prev, next int32 // -1 at the ends
-	frozen     bool  // never part of a pair
+	frozen     bool  // never merged
 	gone       bool  // merged into its left neighbour
 }
 
@@ -71,12 +69,12 @@ type candidate struct {
 	id       int32
 }
 
-// before is the order of merges: by rank, and from left to right.
+// before orders merges by rank, and then from left to right.
 func (c candidate) before(o candidate) bool {
 	return c.rank < o.rank || c.rank == o.rank && c.at < o.at
 }
 
-// word is the memory for encoding one word after another.
+// word is scratch memory for encoding words.
 type word struct {
 	symbols []symbol
 	queue   []candidate // a heap
@@ -91,12 +89,10 @@ func (w *word) add(id int32, frozen bool) {
 	w.symbols = append(w.symbols, symbol{id: id, prev: n - 1, next: -1, frozen: frozen})
 }
 
-// few is the number of symbols below which looking at all pairs for the best one
-// is faster than a heap.
+// few is the number of symbols below which scanning all pairs for the best one is faster than a heap.
 const few = 24
 
-// merge merges the symbols of w as long as there is a pair for it, the best
-// first, in O(n log n) steps.
+// merge merges the symbols of w until no pair can be merged, best pair first, in O(n log n) steps.
 func (w *word) merge(m *merges) {
 	if len(w.symbols) < few {
 		w.mergeFew(m)
@@ -113,7 +109,7 @@ func (w *word) merge(m *merges) {
 			continue
 		}
 		if now, ok := m.get(s.id, w.symbols[s.next].id); !ok || now.id != c.id {
-			continue // the pair that was found is gone
+			continue // the pair no longer exists
 		}
 		w.join(c.at, c.id)
 		if s.prev >= 0 {
@@ -123,9 +119,9 @@ func (w *word) merge(m *merges) {
 	}
 }
 
-// mergeFew does what merge does without a queue.
+// mergeFew is merge without a queue.
 func (w *word) mergeFew(m *merges) {
-	var ranks [few]candidate // by the pair's left symbol; id < 0: no pair
+	var ranks [few]candidate // by left symbol of the pair; id < 0: no pair
 	n := int32(len(w.symbols))
 	look := func(at int32) {
 		ranks[at] = candidate{id: -1}
@@ -159,7 +155,7 @@ func (w *word) mergeFew(m *merges) {
 	}
 }
 
-// join makes symbol at and the next one symbol with the token id.
+// join merges symbol at and the next one into the token id.
 func (w *word) join(at, id int32) {
 	s := &w.symbols[at]
 	r := &w.symbols[s.next]
@@ -170,7 +166,7 @@ func (w *word) join(at, id int32) {
 	}
 }
 
-// consider puts the pair at a symbol and the next into the queue if it can be merged.
+// consider adds the pair of a symbol and the next one to the queue, if it can be merged.
 func (w *word) consider(m *merges, at int32) {
 	s := &w.symbols[at]
 	if s.next < 0 || s.frozen || w.symbols[s.next].frozen {
@@ -192,7 +188,7 @@ func (w *word) consider(m *merges, at int32) {
 	w.queue = q
 }
 
-// pop takes the best pair from the queue.
+// pop removes the best pair from the queue.
 func (w *word) pop() candidate {
 	q := w.queue
 	top := q[0]

@@ -12,21 +12,22 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// normalizer changes a text before it is cut into words. A step that can make a text much longer ends with errLong
-// before its result has more than limit bytes.
+// normalizer transforms a text before splitting. A step that can make a text much longer fails with errLong before
+// its result exceeds limit bytes.
 type normalizer interface {
 	normalize(text string, limit int) (string, error)
 }
 
-// errLong is the error of a step that makes a text too long.
+// errLong reports a step that makes a text too long.
 var errLong = errors.New("the tokenizer makes a text longer than 1 MiB and 32 times its length, which no model needs; its normalizer or pre_tokenizer is wrong")
 
-// longest returns how many bytes a tokenizer may make of a text. The largest that Unicode's forms make of a character
-// is 11 times its length, and characters of bytes are twice as long.
+// longest returns the maximum number of bytes that a tokenizer may make of a text. Unicode's normalization forms
+// extend a character to at most 11 times its length, and representing bytes as characters doubles it.
 func longest(text string) int { return 1<<20 + 32*len(text) }
 
-// beheads reports whether a normalizer makes nothing of the first character of a text, so that the normalized text begins later in the
-// original. Package tokenizers then puts no space before it, see PrependScheme::First in its metaspace.rs.
+// beheads reports whether a normalizer deletes the first character of a text, so that the normalized text begins
+// later in the original. Package tokenizers then adds no space before it, see PrependScheme::First in its
+// metaspace.rs.
 func beheads(n normalizer, text, normal string) bool {
 	first, size := utf8.DecodeRuneInString(text)
 	if r, _ := utf8.DecodeRuneInString(normal); r == first {
@@ -36,7 +37,7 @@ func beheads(n normalizer, text, normal string) bool {
 	return err == nil && rest == normal
 }
 
-// normalized returns what a normalizer makes of a text, which is part of a text for which the limit holds.
+// normalized applies a normalizer to a part of a text, enforcing the limit.
 func normalized(n normalizer, text string, limit int) (string, error) {
 	text, err := n.normalize(text, limit)
 	if err == nil && len(text) > limit {
@@ -51,8 +52,8 @@ type (
 	lowercase    struct{}
 	stripSpace   struct{ left, right bool }
 	stripAccents struct{}
-	nmt          struct{} // the table of SentencePiece's rule nmt_nfkc, without the form
-	prepend      string   // not before an empty text
+	nmt          struct{} // the table of SentencePiece's rule nmt_nfkc, without the normalization form
+	prepend      string   // except for an empty text
 	toAlphabet   struct{ *alphabet }
 	// bertNormalizer cleans text as BERT does.
 	bertNormalizer struct{ clean, chinese, accents, lower bool }
@@ -75,10 +76,10 @@ func (ns normalizers) normalize(text string, limit int) (string, error) {
 
 func (f unicodeForm) normalize(text string, _ int) (string, error) { return f.of(text), nil }
 
-// joiner is U+034F, which package norm writes into a run of more than 30 marks. Python does not.
+// joiner is U+034F, which package norm inserts into runs of more than 30 marks. Python does not.
 const joiner = "\u034f"
 
-// of returns a text in the form.
+// of returns a text in the normalization form.
 func (f unicodeForm) of(text string) string {
 	out := norm.Form(f).String(text)
 	if strings.Count(out, joiner) <= strings.Count(text, joiner) {
@@ -108,7 +109,7 @@ func (f unicodeForm) of(text string) string {
 		slices.SortStableFunc(chars[from:i], func(a, b char) int { return cmp.Compare(a.class, b.class) })
 	}
 	if composed {
-		starter, last := -1, uint8(0) // last is the class of the character before, if it was kept
+		starter, last := -1, uint8(0) // last is the class of the preceding character, if it was kept
 		kept := chars[:0]
 		for _, c := range chars {
 			if starter >= 0 && (len(kept) == starter+1 || last != 0 && last < c.class) {
@@ -146,12 +147,11 @@ func (nmt) normalize(text string, _ int) (string, error) {
 
 func (lowercase) normalize(text string, _ int) (string, error) { return lower(text), nil }
 
-// lower returns text with each character in lower case by itself, without the
-// rule for a sigma at the end of a word.
+// lower converts each character to lower case separately, without the rule for a sigma at the end of a word.
 func lower(text string) string {
 	return strings.ReplaceAll(strings.Map(func(r rune) rune {
 		if r == 'İ' {
-			return r // becomes two characters
+			return r // becomes two characters, below
 		}
 		return unicode.ToLower(r)
 	}, text), "İ", "i̇")
@@ -259,7 +259,7 @@ func (s replace) normalize(text string, limit int) (string, error) {
 	return out.String(), err
 }
 
-// finder finds what separates words.
+// finder finds separators of words.
 type finder interface {
 	// each calls f with the matches in text, from left to right.
 	each(text string, f func(start, end int) error) error
@@ -267,7 +267,7 @@ type finder interface {
 
 type (
 	expression struct{ *pattern.Pattern }
-	literal    string // not empty
+	literal    string // must not be empty
 	characters func(r rune) bool
 )
 

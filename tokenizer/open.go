@@ -10,17 +10,16 @@ import (
 	"github.com/gomoe/gomoe/internal/infile"
 )
 
-// maxFile is the longest file that Open reads, in bytes. The largest published
-// tokenizer.json has 35 MB.
+// maxFile is the maximum size of a file read by Open, in bytes. The largest published tokenizer.json has 35 MB.
 const maxFile = 256 << 20
 
 // FileName is the usual name of a tokenizer's file, in the folder of a model.
 const FileName = "tokenizer.json"
 
-// Open opens a tokenizer: a file tokenizer.json or tokenizer.model, or the folder
-// of a model that has one of them; tokenizer.json is taken if there are both. The files tokenizer_config.json,
-// special_tokens_map.json and added_tokens.json in the same folder say which tokens begin and end a text, and add
-// tokens. Every error names the file and what is wrong with it.
+// Open opens a tokenizer: a file tokenizer.json or tokenizer.model, or a model's folder containing one of them,
+// preferring tokenizer.json. The files tokenizer_config.json, special_tokens_map.json and added_tokens.json in the
+// same folder define the tokens beginning and ending a text, and additional tokens. Every error names the file and
+// the mistake in it.
 func Open(path string) (*Tokenizer, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		dir := path

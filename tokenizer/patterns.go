@@ -1,18 +1,18 @@
 package tokenizer
 
-// words says how a GGUF file's tokenizer.ggml.pre cuts text into words.
+// words describes how a value of tokenizer.ggml.pre in a GGUF file splits text into words.
 type words struct {
-	cuts    []string // patterns, each of which cuts what those before it have made
-	compose bool     // text is in form NFC first
-	whole   bool     // a word that is a token is not taken apart
-	begins  bool     // the BOS token stands before a text, unless the file says otherwise
+	cuts    []string // patterns, each splitting the results of the preceding ones
+	compose bool     // convert text to form NFC first
+	whole   bool     // keep a word that is itself a token
+	begins  bool     // add the BOS token by default
 }
 
-// known is the names of patterns, for errors.
+// known lists the names of patterns, for errors.
 const known = "gpt-2, olmo, llama-bpe, dbrx, glm4, qwen2, qwen35, gpt-4o, llama4, tekken, deepseek-llm, deepseek-coder, deepseek-v3, bailingmoe or starcoder"
 
-// patterns returns what a name stands for. The names are llama.cpp's, and the
-// patterns those of the tokenizer.json of the models.
+// patterns returns the words of a name. The names are llama.cpp's; the patterns are taken from the models'
+// tokenizer.json.
 func patterns(name string) (words, bool) {
 	const (
 		short   = `(?i:'s|'t|'re|'ve|'m|'ll|'d)`
@@ -31,7 +31,7 @@ func patterns(name string) (words, bool) {
 		signs   = `\s?[!-/:-~！-／：-～‘-‟　-。]+`
 	)
 	switch name {
-	case "", "default": // llama.cpp's own, for files of converters that did not say it
+	case "", "default": // llama.cpp's default, for files of converters that set no name
 		return words{cuts: []string{`[\p{P}\$\+<=>\^~\|]+`, `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)`, `\p{N}+`, `[0-9][0-9][0-9]`}}, true
 	case "gpt-2", "mpt", "jais":
 		return words{cuts: []string{wordsOfGPT2}}, true

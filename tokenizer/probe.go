@@ -8,30 +8,31 @@ import (
 	"github.com/gomoe/gomoe/tokenizer/internal/jinja"
 )
 
-// habits say which forms of messages a chat template renders. They are found by rendering short conversations.
+// habits describes the forms of messages that a chat template renders, determined by rendering short conversations.
 type habits struct {
-	system, developer bool   // it writes a first message of the role
-	parts             bool   // it wants content as a list of parts
-	textArguments     bool   // it wants the arguments of calls as a JSON text, which it joins to other texts
-	anyText           bool   // it writes arguments that are a text as they stand
-	nullContent       bool   // it writes the calls of a message only if its content is null
-	emptyContent      bool   // it writes the calls of a message only if its content is a text, which may be empty
-	header            string // the text that it writes before each turn of the model, "" if it is not known
+	system, developer bool   // renders a first message of the role
+	parts             bool   // requires content as a list of parts
+	textArguments     bool   // requires the arguments of calls as JSON text, because it concatenates them with other text
+	anyText           bool   // renders arguments that are text unchanged
+	nullContent       bool   // renders the calls of a message only if its content is null
+	emptyContent      bool   // renders the calls of a message only if its content is a text, which may be empty
+	header            string // text rendered before each turn of the model; "" if unknown
 }
 
-// The words of the probes. An id has nine letters and digits, which Mistral's templates want.
+// Texts used by probes. An id has nine letters and digits, as Mistral's templates require.
 const (
 	probeText = "Qprobe7"
 	probeKey  = "Kprobe7"
 	probeID   = "abcDEF123"
 )
 
-// probe returns the habits of the template, which are found once. Probes have the variables that every conversation has.
+// probe returns the habits of the template, determining them once. variables are the variables present in every
+// conversation.
 func (t *chatTemplate) probe(variables *jinja.Dict) *habits {
 	t.probed.Do(func() {
 		p := probing{&dialogue{template: t, values: variables, now: time.Unix(0, 0)}}
 		h := &t.habits
-		if _, err := p.d.text([]*jinja.Dict{spoken("user", probeText)}, true); err != nil { // it may want tools
+		if _, err := p.d.text([]*jinja.Dict{spoken("user", probeText)}, true); err != nil { // it may require tools
 			p.d.values = with(variables, "tools", jinja.NewList(probeTool()))
 		}
 		h.parts = !p.writes(probeText, spoken("user", probeText)) && p.writes(probeText, spoken("user", parts(probeText)))
@@ -49,7 +50,7 @@ func (t *chatTemplate) probe(variables *jinja.Dict) *habits {
 	return &t.habits
 }
 
-// calls finds what a template wants of calls: the first form that it renders with the name and the arguments.
+// calls determines how a template expects calls: the first form for which it renders the name and the arguments.
 func (h *habits) calls(p probing, say func(role, text string) *jinja.Dict) {
 	object := jinja.NewDict()
 	object.Set(probeKey, probeText)
@@ -81,7 +82,7 @@ func (h *habits) calls(p probing, say func(role, text string) *jinja.Dict) {
 	for _, m := range []*jinja.Dict{absent, null, say("assistant", "")} {
 		s := shown(m, object)
 		raw := strings.Contains(shown(m, text), text)
-		object := s != "" && !strings.Contains(s, "{'"+probeKey+"'") // as Python writes a dictionary
+		object := s != "" && !strings.Contains(s, "{'"+probeKey+"'") // Python's notation of a dictionary
 		if object || raw {
 			h.nullContent, h.emptyContent = m == null, m != null && m != absent
 			h.anyText, h.textArguments = object && raw, !object
@@ -92,15 +93,15 @@ func (h *habits) calls(p probing, say func(role, text string) *jinja.Dict) {
 
 type probing struct{ d *dialogue }
 
-// writes reports whether the text of messages has a word in it.
+// writes reports whether the text of messages contains a word.
 func (p probing) writes(word string, messages ...*jinja.Dict) bool {
 	s, err := p.d.text(messages, true)
 	return err == nil && strings.Contains(s, word)
 }
 
-// header returns the text before a turn of the model, without white space before it: what the prompt for an answer adds to the
-// question, as far as it stands before an answer, too, whether the answer is the last message or not. A text that a
-// question alone has is no header.
+// header returns the text before a turn of the model, without leading white space: the part of the generation
+// prompt that also precedes an answer, whether the answer is the last message or not. Text occurring after a
+// question alone is not a header.
 func (p probing) header(question, answer *jinja.Dict) string {
 	prompt, _ := p.d.text([]*jinja.Dict{question}, true)
 	header := strings.TrimLeftFunc(p.d.added([]*jinja.Dict{question}, prompt), unicode.IsSpace)
@@ -132,7 +133,7 @@ func probeTool() *jinja.Dict {
 	return with(with(jinja.NewDict(), "type", "function"), "function", function)
 }
 
-// parts returns a text as content in parts.
+// parts returns a text as content in the form of parts.
 func parts(text string) any {
 	part := jinja.NewDict()
 	part.Set("type", "text")

@@ -13,7 +13,7 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// kind is what a piece of a SentencePiece model is for. GGUF has the same numbers.
+// pieceKind is the kind of a piece of a SentencePiece model. GGUF uses the same numbers.
 type pieceKind int32
 
 const (
@@ -25,30 +25,28 @@ const (
 	bytePiece    pieceKind = 6
 )
 
-// pieces is a SentencePiece model: the file tokenizer.model, or the vocabulary of
-// a GGUF file.
+// pieces is a SentencePiece model, from the file tokenizer.model or the vocabulary of a GGUF file.
 type pieces struct {
 	texts    []string
 	scores   []float32
 	kinds    []pieceKind
-	bpe      bool // byte pairs by score, and not Unigram
+	bpe      bool // byte pairs by score instead of Unigram
 	byBytes  bool
-	chars    *charsmap // nil: characters stay as they are
-	table    []byte    // that chars is made of
-	prefix   bool      // a space stands before every text
-	squeeze  bool      // runs of spaces are one, and those around a text none
-	escape   bool      // spaces are ▁
-	suffix   bool      // spaces belong to the word before them
-	unknown  string    // what an unknown piece is decoded to
+	chars    *charsmap // nil: characters stay unchanged
+	table    []byte    // source of chars
+	prefix   bool      // add a space before every text
+	squeeze  bool      // collapse runs of spaces, and remove leading and trailing ones
+	escape   bool      // replace spaces by ▁
+	suffix   bool      // attach spaces to the preceding word
+	unknown  string    // decoded text of an unknown piece
 	bos, eos string
 	pad      string
 }
 
-// ParseSentencePiece returns the tokenizer that a tokenizer.model holds, of kind
-// BPE or Unigram. Its ids are those of the Python package sentencepiece for a text
-// without control tokens such as <s>. Here these tokens, and the one for unknown characters, are found
-// in a text as AutoTokenizer of transformers finds them, unless [Options] say Plain; and the token for the beginning of a text, if the
-// model has one, stands before it, unless they say Bare.
+// ParseSentencePiece returns the tokenizer of a tokenizer.model, of kind BPE or Unigram. It gives the same ids as
+// the Python package sentencepiece for a text without control tokens such as <s>. In addition, control tokens and
+// the unknown token are recognised in a text, as by AutoTokenizer of transformers, unless [Options] set Plain; and
+// the token for the beginning of a text, if the model has one, is added, unless they set Bare.
 func ParseSentencePiece(data []byte) (*Tokenizer, error) {
 	p, err := parseModel(data)
 	if err != nil {
@@ -61,8 +59,8 @@ func ParseSentencePiece(data []byte) (*Tokenizer, error) {
 	return t, nil
 }
 
-// fields calls f with the fields of a message. Bytes are those of text and of
-// messages, number is the value of all other fields.
+// fields calls f with the fields of a protobuf message. data holds the bytes of texts and messages, number the
+// value of all other fields.
 func fields(data []byte, f func(field protowire.Number, data []byte, number uint64) error) error {
 	for len(data) > 0 {
 		field, kind, n := protowire.ConsumeTag(data)
@@ -95,7 +93,7 @@ func fields(data []byte, f func(field protowire.Number, data []byte, number uint
 	return nil
 }
 
-// parseModel reads a ModelProto of sentencepiece_model.proto.
+// parseModel parses a ModelProto of sentencepiece_model.proto.
 func parseModel(data []byte) (*pieces, error) {
 	p := &pieces{prefix: true, squeeze: true, escape: true, unknown: " ⁇ ", bos: "<s>", eos: "</s>", pad: "<pad>"}
 	kind := uint64(1)
@@ -116,7 +114,7 @@ func parseModel(data []byte) (*pieces, error) {
 			})
 			p.texts, p.scores, p.kinds = append(p.texts, text), append(p.scores, score), append(p.kinds, kind)
 			return err
-		case 2: // how it was trained
+		case 2: // training settings
 			return fields(data, func(field protowire.Number, data []byte, number uint64) error {
 				switch field {
 				case 3:
@@ -136,7 +134,7 @@ func parseModel(data []byte) (*pieces, error) {
 				}
 				return nil
 			})
-		case 3: // how text is normalized
+		case 3: // normalizer settings
 			return fields(data, func(field protowire.Number, data []byte, number uint64) error {
 				var err error
 				switch field {
@@ -167,7 +165,7 @@ func parseModel(data []byte) (*pieces, error) {
 	return p, nil
 }
 
-// build makes a tokenizer of the pieces.
+// build builds a tokenizer of the pieces.
 func (p *pieces) build() (*Tokenizer, error) {
 	if len(p.texts) == 0 {
 		return nil, errors.New("no pieces, want a SentencePiece model")
@@ -234,8 +232,8 @@ func (p *pieces) build() (*Tokenizer, error) {
 	return t, t.add(controls)
 }
 
-// pairs makes the model of byte pairs. A pair's rank is the score of the piece
-// that it becomes; pairs of equal scores are merged from left to right.
+// pairs builds the byte pair model. A pair's rank is the score of the merged piece; pairs of equal score are merged
+// from left to right.
 func (p *pieces) pairs(vocab *vocabulary, user *trie, unk int32) *bpe {
 	var order []int32
 	count := 0
@@ -276,7 +274,7 @@ func (p *pieces) unigram(vocab *vocabulary, unk int32) *unigram {
 	m.unknown = float64(least - penalty)
 	for i, text := range p.texts {
 		switch m.scores[i] = float64(p.scores[i]); p.kinds[i] {
-		case userPiece: // always better than what normal pieces can be
+		case userPiece: // always better than any combination of normal pieces
 			m.scores[i] = float64(float32(float32(len(text))*most) - 0.1)
 			m.trie.add(text, int32(i))
 		case normalPiece:
@@ -289,12 +287,12 @@ func (p *pieces) unigram(vocab *vocabulary, unk int32) *unigram {
 // spaced is the normalizer of a SentencePiece model.
 type spaced struct {
 	*pieces
-	user *trie // nil: the user has no pieces
-	bare bool  // no space is put before a text
-	once bool  // none is put before a text that begins with one
+	user *trie // nil: no user-defined pieces
+	bare bool  // add no space before a text
+	once bool  // add none before a text beginning with one
 }
 
-// one returns what the first characters of text become, and how many bytes they have.
+// one returns the replacement of the first characters of text, and the number of bytes replaced.
 func (s spaced) one(text string) (string, int) {
 	if s.user != nil {
 		if id, n := s.user.longest(text); id >= 0 {
@@ -331,7 +329,7 @@ func (s spaced) normalize(text string, limit int) (string, error) {
 		return "", nil
 	}
 	var out strings.Builder
-	after := s.squeeze // what is before ends with a space
+	after := s.squeeze // the preceding text ends with a space
 	for text != "" {
 		with, n := s.one(text)
 		text = text[n:]
@@ -363,14 +361,14 @@ func (s spaced) normalize(text string, limit int) (string, error) {
 	return result, nil
 }
 
-// pieceStep decodes pieces: bytes become characters, ▁ a space, and the space
-// before a text nothing.
+// pieceStep decodes pieces: it combines bytes to characters, replaces ▁ by a space, and removes the space before a
+// text.
 type pieceStep struct {
 	whole
 	pieces *pieces
 	vocab  *vocabulary
-	tail   string // bytes of a character that is not complete
-	inside bool   // behind the beginning, where a space is left out
+	tail   string // bytes of an incomplete character
+	inside bool   // after the beginning, where a space is removed
 }
 
 func (s *pieceStep) end(next sink) {
@@ -383,7 +381,7 @@ func (s *pieceStep) end(next sink) {
 	}
 	s.emit(s.tail, false, next)
 	switch {
-	case !ok || s.pieces.kinds[id] == controlPiece: // as transformers writes them
+	case !ok || s.pieces.kinds[id] == controlPiece: // as in transformers
 		if s.pieces.prefix && !s.inside {
 			text = strings.TrimPrefix(text, " ")
 		}
@@ -403,8 +401,8 @@ func (s *pieceStep) end(next sink) {
 	}
 }
 
-// emit writes bytes, each that is part of no character as U+FFFD. If more can
-// follow, it keeps those of a character that is not complete.
+// emit writes bytes, replacing invalid ones by U+FFFD. If more can follow, it holds back the bytes of an incomplete
+// character.
 func (s *pieceStep) emit(text string, more bool, next sink) {
 	n := 0
 	if more {

@@ -8,27 +8,27 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// piece is a part of a text on its way to the model.
+// piece is a part of a text being split.
 type piece struct {
 	text  string
-	first bool // it begins where the whole text begins
+	first bool // starts at the beginning of the whole text
 }
 
 // splitter is one step of a pre-tokenizer.
 type splitter interface {
-	// split calls next with the parts of p, none of them empty, in their order.
+	// split calls next with the non-empty parts of p, in order.
 	split(p piece, next func(piece) error) error
 }
 
-// behaviour says what becomes of the matches of a pattern that cuts a text.
+// behaviour tells how matches of a pattern that splits a text are treated.
 type behaviour int
 
 const (
 	removed behaviour = iota
 	isolated
-	withPrevious // a match belongs to the part before it
+	withPrevious // merged with the preceding part
 	withNext
-	contiguous // matches in a row are one part
+	contiguous // adjacent matches are one part
 )
 
 func behaviourNamed(name string) (behaviour, error) {
@@ -40,11 +40,11 @@ func behaviourNamed(name string) (behaviour, error) {
 	return 0, fmt.Errorf("behavior %s, want Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous", quoted.Text(name))
 }
 
-// cut cuts a text at the matches of a pattern.
+// cut splits a text at the matches of a pattern.
 type cut struct {
 	find   finder
 	what   behaviour
-	invert bool // what lies between the matches counts as a match, and matches do not
+	invert bool // swaps matches and the text between them
 }
 
 func (c cut) split(p piece, next func(piece) error) error {
@@ -57,9 +57,9 @@ func (c cut) split(p piece, next func(piece) error) error {
 		}
 		return next(piece{p.text[start:end], p.first && start == 0})
 	}
-	// A part waits in start and end until it is known what belongs to it.
+	// start and end hold a part until it is known whether it continues.
 	start, end, waits := 0, 0, false
-	before := false // whether the part before was a match
+	before := false // the previous part was a match
 	add := func(a, b int, match bool) error {
 		if c.invert {
 			match = !match
@@ -108,7 +108,7 @@ func (c cut) split(p piece, next func(piece) error) error {
 	return err
 }
 
-// isolate is cut for the published patterns: matches and what is between them are parts.
+// isolate is split for the usual behaviour: matches and the text between them are parts.
 func (c cut) isolate(p piece, next func(piece) error) error {
 	last := 0
 	err := c.find.each(p.text, func(a, b int) error {
@@ -130,12 +130,12 @@ func (c cut) isolate(p piece, next func(piece) error) error {
 	return err
 }
 
-// spaces is the step Metaspace: spaces become a character of the vocabulary.
+// spaces is the step Metaspace, replacing spaces by a character of the vocabulary.
 type spaces struct {
-	with   string // in place of a space
-	always bool   // it stands before every part
-	first  bool   // it stands before the part that begins the text
-	cut    bool   // a part begins at each of them
+	with   string // replacement of a space
+	always bool   // add it before every part
+	first  bool   // add it before the part beginning the text
+	cut    bool   // split before each of them
 }
 
 func (s spaces) split(p piece, next func(piece) error) error {
@@ -149,7 +149,7 @@ func (s spaces) split(p piece, next func(piece) error) error {
 	return cut{find: literal(s.with), what: withNext}.split(p, next)
 }
 
-// spaceFirst puts a space before a part that does not begin with one.
+// spaceFirst adds a space to a part that does not begin with one.
 type spaceFirst struct{}
 
 func (spaceFirst) split(p piece, next func(piece) error) error {
@@ -159,7 +159,7 @@ func (spaceFirst) split(p piece, next func(piece) error) error {
 	return next(p)
 }
 
-// alphabetised writes a part's bytes in the alphabet of ByteLevel.
+// alphabetised converts a part's bytes to the alphabet of ByteLevel.
 type alphabetised struct{ *alphabet }
 
 func (a alphabetised) split(p piece, next func(piece) error) error {
@@ -168,7 +168,7 @@ func (a alphabetised) split(p piece, next func(piece) error) error {
 	return next(p)
 }
 
-// isPunctuation is what the step Punctuation cuts at.
+// isPunctuation reports whether the step Punctuation splits at r.
 func isPunctuation(r rune) bool {
 	return unicode.IsPunct(r) || r < 0x80 && strings.ContainsRune("$+<=>^`|~", r)
 }

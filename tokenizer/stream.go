@@ -5,30 +5,27 @@ import (
 	"unicode/utf8"
 )
 
-// Stream decodes one token after another. The texts returned by [Stream.Push] and
-// [Stream.Flush], put together, are what [Tokenizer.Decode] returns for all the
-// ids: a character whose bytes are in several tokens comes out whole, with the
-// last of them. One goroutine uses a stream.
+// Stream decodes tokens incrementally. The concatenated results of [Stream.Push] and [Stream.Flush] equal the
+// result of [Tokenizer.Decode] for all ids: a character spread over several tokens is returned as a whole with the
+// last of them. A Stream must not be used concurrently.
 type Stream struct {
 	t     *Tokenizer
 	chain chain
 	out   strings.Builder
 	all   bool
-	told  string // text that was returned before it was certain; the next text begins after it
+	told  string // text returned before it was certain; the next text continues after it
 }
 
-// Stream begins to decode.
+// Stream returns a new Stream.
 func (t *Tokenizer) Stream() *Stream {
 	s := &Stream{t: t}
 	s.chain = chain{steps: t.decoder(), out: &s.out}
 	return s
 }
 
-// Continue begins to decode the tokens that follow ids. Its text is what
-// [Tokenizer.Decode] returns for all tokens beyond the text of ids: the space
-// before a word is there, though it would be left out at the beginning of a text.
-// Where new tokens complete a character that ids have begun, the text has the
-// whole character.
+// Continue returns a Stream for the tokens following ids. Its text is the part of [Tokenizer.Decode] of all tokens
+// beyond the text of ids. So it includes the space before a first word, which is dropped at the beginning of a
+// text. If new tokens complete a character begun by ids, the text includes the whole character.
 func (t *Tokenizer) Continue(ids []int32) *Stream {
 	s := t.Stream()
 	for _, id := range ids {
@@ -38,8 +35,7 @@ func (t *Tokenizer) Continue(ids []int32) *Stream {
 	return s
 }
 
-// Push returns the text that is certain after a token more, "" where later tokens
-// can still change it.
+// Push decodes another token and returns the text that has become certain, "" if later tokens can still change it.
 func (s *Stream) Push(id int32) string {
 	if text, ok := s.t.Text(id); ok && (s.all || !s.t.special[id]) {
 		s.chain.push(text)
@@ -47,17 +43,17 @@ func (s *Stream) Push(id int32) string {
 	return s.take()
 }
 
-// Flush ends the text, and returns what was held back.
+// Flush ends the text and returns the text held back.
 func (s *Stream) Flush() string {
 	s.chain.flush()
 	return s.take()
 }
 
-// Held returns the text that Flush would return. Nothing changes.
+// Held returns the text that Flush would return, without changing the stream.
 func (s *Stream) Held() string { return beyond(s.told, s.rest()) }
 
-// Settle returns the characters that Flush would return, up to one of which bytes are missing, and decodes on. Later
-// texts begin after them, as far as the tokens that follow have not changed them.
+// Settle returns the characters that Flush would return, up to an incomplete one, and continues decoding. Later
+// texts follow after them, provided that further tokens do not change them.
 func (s *Stream) Settle() string {
 	whole, _, _ := strings.Cut(s.rest(), "\ufffd")
 	more, ok := strings.CutPrefix(whole, s.told)
@@ -68,7 +64,7 @@ func (s *Stream) Settle() string {
 	return ""
 }
 
-// rest returns what the steps hold back.
+// rest returns the text held back by the steps.
 func (s *Stream) rest() string {
 	var out strings.Builder
 	c := s.chain.clone(&out)
@@ -89,7 +85,7 @@ func (s *Stream) take() string {
 	return rest
 }
 
-// beyond returns text without the characters that it begins with as told does.
+// beyond returns text without its common prefix with told, in whole characters.
 func beyond(told, text string) string {
 	for told != "" && text != "" {
 		a, n := utf8.DecodeRuneInString(told)

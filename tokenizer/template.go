@@ -13,43 +13,40 @@ import (
 	"github.com/gomoe/gomoe/tokenizer/internal/jinja"
 )
 
-// Conversation is what a chat template makes a text of.
+// Conversation is the input of a chat template.
 type Conversation struct {
-	// Messages is a JSON list of messages: objects with role, content, and what else
-	// the template uses, such as tool_calls. [Messages] makes it of plain messages.
+	// Messages is a JSON list of messages: objects with role, content, and other members used by the template, such as
+	// tool_calls. [Messages] builds it from plain messages.
 	Messages json.RawMessage
-	// Tools is a JSON list of the tools that the model may call; nil for none.
+	// Tools is a JSON list of the tools available to the model; nil for none.
 	Tools json.RawMessage
-	// More is a JSON object of further variables of the template, such as
-	// {"enable_thinking": false}; nil for none.
+	// More is a JSON object of additional variables for the template, such as {"enable_thinking": false}; nil for
+	// none.
 	More json.RawMessage
-	// Generate ends the text with what begins the model's turn.
+	// Generate appends the generation prompt, which begins the model's turn.
 	Generate bool
-	// Now is the time that templates can ask for. Zero means the time of the call.
+	// Now is the time shown to templates; zero means the time of the call.
 	Now time.Time
 }
 
-// Message is a message of text.
+// Message is a plain text message.
 type Message struct {
 	Role    string `json:"role"`
 	Content string `json:"content"`
 }
 
-// Messages returns messages of text as a JSON list.
+// Messages returns plain text messages as a JSON list.
 func Messages(all ...Message) (json.RawMessage, error) { return json.Marshal(all) }
 
-// Template returns the text of a conversation as the model's chat template writes
-// it, which is what apply_chat_template of transformers returns: members of a
-// message whose value is null are left out, and reasoning goes by each of the names
-// reasoning_content, thinking and reasoning that the message has not. Encode the
-// text with the option Bare, because it has the special tokens that belong to it.
-// Errors say which line of the template failed, and why: a template can refuse a
-// conversation, for instance if roles do not alternate. A model without a chat
-// template, or with one that cannot be read, is an error. [Tokenizer.Prompt] takes
-// messages of other forms, too.
+// Template renders a conversation using the model's chat template, giving the result of apply_chat_template in
+// transformers: null members of messages are removed, and reasoning is provided under each of the names
+// reasoning_content, thinking and reasoning missing from the message. Encode the text with the option Bare, because
+// it contains its special tokens. Errors name the line of the template and the reason: a template can reject a
+// conversation, for instance if roles do not alternate. It is an error if the model has no chat template, or an
+// invalid one. [Tokenizer.Prompt] accepts messages in further forms.
 //
-// Templates come with models, from anywhere: they read no files, and their time,
-// memory and text are bounded.
+// Templates come with models and are not trusted: they cannot read files, and their time, memory and output are
+// bounded.
 func (t *Tokenizer) Template(c Conversation) (string, error) {
 	d, err := t.dialogue(c)
 	if err != nil {
@@ -58,24 +55,23 @@ func (t *Tokenizer) Template(c Conversation) (string, error) {
 	return d.text(d.messages, c.Generate)
 }
 
-// ErrNoTemplate says that the model has no chat template.
+// ErrNoTemplate reports that the model has no chat template.
 var ErrNoTemplate = errors.New("tokenizer: the model has no chat template; write the prompt as text")
 
-// TemplateError returns why Template is an error for every conversation: the model
-// has no chat template ([ErrNoTemplate]), or one that cannot be read. nil is a template that can be used.
+// TemplateError returns the error that Template would return for every conversation: the model has no chat template
+// ([ErrNoTemplate]), or an invalid one. It returns nil for a usable template.
 func (t *Tokenizer) TemplateError() error {
 	_, err := t.templateFor(nil)
 	return err
 }
 
-// HasTemplate reports whether the model has a chat template that can be read,
-// without which Template is an error.
+// HasTemplate reports whether the model has a valid chat template, as required by Template.
 func (t *Tokenizer) HasTemplate() bool { return t.TemplateError() == nil }
 
-// TemplateSources returns the texts of the model's chat templates by their names, also of those that cannot be read.
+// TemplateSources returns the texts of the model's chat templates by name, including invalid ones.
 func (t *Tokenizer) TemplateSources() map[string]string { return maps.Clone(t.sources) }
 
-// chatTemplate is a chat template that was read, or why it was not.
+// chatTemplate is a compiled chat template, or the error of compiling it.
 type chatTemplate struct {
 	*jinja.Template
 	err     error
@@ -84,7 +80,7 @@ type chatTemplate struct {
 	habits  habits
 }
 
-// templateFor returns the template of a conversation with some tools, nil for none.
+// templateFor returns the template for a conversation with the given tools, nil for none.
 func (t *Tokenizer) templateFor(tools any) (*chatTemplate, error) {
 	tmpl := t.templates["default"]
 	if u, ok := t.templates["tool_use"]; ok && tools != nil {
@@ -99,11 +95,11 @@ func (t *Tokenizer) templateFor(tools any) (*chatTemplate, error) {
 	return tmpl, nil
 }
 
-// variable is a special token as templates name it, such as bos_token.
+// variable is a special token under its name in templates, such as bos_token.
 type variable struct{ name, text string }
 
-// setTemplate sets the template of a name. The error says why the template cannot
-// be read. The tokenizer keeps it, and is usable for all but conversations.
+// setTemplate sets the template with the given name. If the template is invalid, the error is also kept with it,
+// and the tokenizer remains usable for everything except conversations.
 func (t *Tokenizer) setTemplate(name, src string) error {
 	tmpl, err := jinja.Compile(src)
 	if err != nil {
@@ -124,15 +120,14 @@ func (t *Tokenizer) keepTemplate(name string, tmpl *chatTemplate) {
 	t.templates[name] = tmpl
 }
 
-// setTemplates reads the field chat_template of a tokenizer_config.json: a
-// template, or a list of templates with names.
+// setTemplates reads the field chat_template of a tokenizer_config.json: a template, or a list of named templates.
 func (t *Tokenizer) setTemplates(data json.RawMessage) {
 	if s := strings.TrimSpace(string(data)); s == "" || s == "null" {
 		return
 	}
 	var one string
 	if json.Unmarshal(data, &one) == nil {
-		_ = t.setTemplate("default", one) // is kept with the template
+		_ = t.setTemplate("default", one) // the error is kept with the template
 		return
 	}
 	var all []struct {

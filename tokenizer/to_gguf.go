@@ -13,10 +13,10 @@ import (
 	"github.com/gomoe/gomoe/internal/strictjson"
 )
 
-// ToGGUF returns the vocabulary with which a GGUF file has the tokenizer of a folder: of a tokenizer.json of byte pairs,
-// or of a tokenizer.model. size is the number of tokens of the model; ids that the tokenizer does not use
-// become unused tokens, and added tokens beyond the model's are left out. It is an error, which says why, if a GGUF file cannot have the tokenizer: the ids of some texts
-// are compared, too.
+// ToGGUF returns the vocabulary of a GGUF file for the tokenizer in a folder: a tokenizer.json of byte pairs, or a
+// tokenizer.model. size is the model's number of tokens; unused ids become unused tokens, and added tokens beyond
+// size are left out. If a GGUF file cannot represent the tokenizer, ToGGUF returns an error giving the reason. It
+// also compares the ids of some texts.
 func ToGGUF(folder string, size int) (GGUF, error) {
 	g, err := toGGUF(folder, size)
 	if err != nil {
@@ -30,7 +30,7 @@ func toGGUF(folder string, size int) (g GGUF, err error) {
 	if err != nil {
 		return g, err
 	}
-	// Tokens that were added next to a tokenizer may lie beyond the rows of the model, which cannot use them.
+	// Added tokens may exceed the rows of the model, which cannot use them.
 	t.tokens = slices.DeleteFunc(slices.Clone(t.tokens), func(a added) bool { return int(a.id) >= size && t.named.EOS != a.id && t.named.BOS != a.id })
 	most := 0
 	for _, id := range t.vocab.ids {
@@ -87,7 +87,7 @@ func errAround(a added) error {
 	return fmt.Errorf("added token %s takes spaces around it, or only whole words; a GGUF file cannot say so", quoted.Text(a.text))
 }
 
-// around sets the tokens that have a part of their own, and those that stand around a text.
+// around sets the special tokens, and the tokens added around a text.
 func (g *GGUF) around(t *Tokenizer) error {
 	g.BOS, g.EOS, g.Unknown, g.Pad = t.named.BOS, t.named.EOS, t.named.Unknown, t.named.Pad
 	for _, s := range []struct {
@@ -143,7 +143,7 @@ func piecesToGGUF(data []byte, t *Tokenizer) (g GGUF, err error) {
 	return g, nil
 }
 
-// toGGUF returns the vocabulary of a tokenizer.json, which t is made of, with at most size tokens.
+// toGGUF returns the vocabulary of a tokenizer.json, from which t was built, with at most size tokens.
 func (f *file) toGGUF(t *Tokenizer, size int) (g GGUF, err error) {
 	m := f.Model
 	var ids map[string]int32
@@ -189,8 +189,8 @@ func (f *file) toGGUF(t *Tokenizer, size int) (g GGUF, err error) {
 	return g, nil
 }
 
-// name returns the name of what cuts words, "" if there is none. Whether words that are tokens are taken apart matters
-// last: alike compares all tokens. Without merges nothing but the normalizer matters.
+// name returns the name of a way to split words, "" if there is none. The field whole matters least, because alike
+// compares all tokens. Without merges only the normalizer matters.
 func (w words) name(noMerges bool) (name string) {
 	for _, n := range strings.Split(strings.ReplaceAll(known, " or ", ", "), ", ") {
 		p, _ := patterns(n)
@@ -207,7 +207,7 @@ func (w words) name(noMerges bool) (name string) {
 	return name
 }
 
-// words returns how a tokenizer.json cuts text into words.
+// words returns how a tokenizer.json splits text into words.
 func (f *file) words() (w words, err error) {
 	w.whole = f.Model.Ignore
 	for _, n := range flat(f.Normalize, func(c *component) []*component { return c.Normalizers }) {
@@ -237,7 +237,7 @@ func (f *file) words() (w words, err error) {
 	return w, nil
 }
 
-// flat returns a component, or what a sequence has.
+// flat returns a component, or the flattened components of a sequence.
 func flat(c *component, parts func(*component) []*component) (all []*component) {
 	if c == nil {
 		return nil
@@ -251,8 +251,8 @@ func flat(c *component, parts func(*component) []*component) (all []*component) 
 	return all
 }
 
-// bySpaces makes g a vocabulary of kind llama: of byte pairs of characters, with ▁ for spaces, by score. The scores are
-// the order of the merges, of which there must be one for every pair of tokens that is a token.
+// bySpaces makes g a vocabulary of kind llama: byte pairs of characters by score, with ▁ for spaces. The scores
+// follow the order of the merges. There must be a merge for every pair of tokens that forms a token.
 func (f *file) bySpaces(g *GGUF) error {
 	g.Model = "llama"
 	parts := append(flat(f.Normalize, func(c *component) []*component { return c.Normalizers }), flat(f.Split, func(c *component) []*component { return c.Pretokenizers })...)
@@ -313,7 +313,8 @@ func (f *file) bySpaces(g *GGUF) error {
 	return nil
 }
 
-// merges returns the merges of a vocabulary of kind llama: all pairs of tokens that are a token, by its score.
+// merges returns the merges of a vocabulary of kind llama: all pairs of tokens that form a token, ordered by its
+// score.
 func (g *GGUF) merges() []mergeJSON {
 	ids := map[string]int{}
 	for id, text := range g.Tokens {
@@ -344,7 +345,7 @@ func (g *GGUF) merges() []mergeJSON {
 	return merges
 }
 
-// alike returns an error if two tokenizers, which have the tokens of g, make other ids of some texts, or of a token.
+// alike returns an error if two tokenizers with the tokens of g give different ids for some texts, or for a token.
 func (g *GGUF) alike(a, b *Tokenizer) error {
 	texts := []string{
 		"", " ", "  ", "a", " a", "Hello, world!", "func (p *Parser) next() error {\n\treturn nil\n}\n", "1234567890 3.14159", "don't I'LL we've",

@@ -7,50 +7,47 @@ import (
 	"sync"
 )
 
-// Tokenizer makes token ids of text, and text of ids. It does not change after
-// it is opened, so many goroutines may use it at once.
+// Tokenizer converts text to token ids and back. It is immutable, and so safe for concurrent use.
 type Tokenizer struct {
 	vocab     *vocabulary
 	special   map[int32]bool
-	tokens    []added        // that are found in a text
-	raw       *finderOfAdded // added tokens that are found in the text as it is
-	normal    *finderOfAdded // those found in the normalized text
-	findable  *finderOfAdded // special tokens, as they are written
-	normalize normalizer     // nil: none
-	later     normalizer     // of parts that do not begin the text; nil: the same
+	tokens    []added        // matched in a text
+	raw       *finderOfAdded // added tokens matched in the original text
+	normal    *finderOfAdded // added tokens matched in the normalized text
+	findable  *finderOfAdded // special tokens by their names
+	normalize normalizer     // nil for none
+	later     normalizer     // for parts not at the beginning of the text; nil for the same
 	splits    []splitter
 	model     model
-	before    []int32 // ids around the text, of the post-processor
+	before    []int32 // ids added around the text by the post-processor
 	after     []int32
 	decoder   func() []step
 	words     sync.Pool // of *word
 	named     Special
-	ends      []int32    // next to named.EOS
-	written   []variable // special tokens, for templates
+	ends      []int32    // in addition to named.EOS
+	written   []variable // special tokens for templates
 	templates map[string]*chatTemplate
 	sources   map[string]string // of templates
 }
 
-// Special is the ids of tokens that have a part of their own; -1 for those that
-// the tokenizer does not have.
+// Special holds the ids of special tokens; -1 for missing ones.
 type Special struct {
 	BOS, EOS, Pad, Unknown int32
 }
 
-// Options change how a text is encoded.
+// Options configures encoding.
 type Options struct {
-	// Bare leaves out the tokens that the tokenizer puts around a text, such as a
-	// token for its beginning. It is for the text of chat templates, which write
-	// these tokens themselves.
+	// Bare omits the tokens added around a text, such as a token for its beginning. It is for texts rendered by chat
+	// templates, which contain these tokens.
 	Bare bool
-	// Plain takes special tokens in the text as text. It is for text from people
-	// who are not to end a turn of a conversation with it.
+	// Plain treats special tokens in the text as plain text. It is for untrusted text, which must not be able to end a
+	// turn of a conversation.
 	Plain bool
 }
 
-// Encode returns the ids of text. Bytes that are no UTF-8 become U+FFFD first, as
-// in Python. An error says that a pattern of the tokenizer took too many steps,
-// that its normalizers make a text far too long, or that a character has no token and the tokenizer none for unknown ones.
+// Encode returns the ids of text. Invalid UTF-8 is replaced by U+FFFD first, as in Python. It is an error if a
+// pattern of the tokenizer takes too many steps, if its normalizers make a text far too long, or if a character has
+// no token and the tokenizer has no unknown token.
 func (t *Tokenizer) Encode(text string, o Options) ([]int32, error) {
 	text = lossy(text)
 	w, _ := t.words.Get().(*word)
@@ -59,7 +56,7 @@ func (t *Tokenizer) Encode(text string, o Options) ([]int32, error) {
 	}
 	defer t.keep(w)
 	limit := longest(text)
-	normal, words := 0, 0 // bytes of normalized text, and of the words that the model gets
+	normal, words := 0, 0 // bytes of normalized text, and of words passed to the model
 	out := make([]int32, 0, len(text)/4+8)
 	if !o.Bare {
 		out = append(out, t.before...)
@@ -82,7 +79,7 @@ func (t *Tokenizer) Encode(text string, o Options) ([]int32, error) {
 			if p.text == "" {
 				return nil
 			}
-			if len(p.text) > limit { // such as characters of the bytes of characters of bytes
+			if len(p.text) > limit { // for example after converting bytes to characters repeatedly
 				return errLong
 			}
 			return s.split(p, following)
@@ -115,7 +112,7 @@ func (t *Tokenizer) Encode(text string, o Options) ([]int32, error) {
 	return out, nil
 }
 
-// maxKept is how many symbols and places the memory may have that is kept for the next text.
+// maxKept is the maximum number of elements in scratch memory kept for the next text.
 const maxKept = 1 << 16
 
 func (t *Tokenizer) keep(w *word) {
@@ -124,8 +121,7 @@ func (t *Tokenizer) keep(w *word) {
 	}
 }
 
-// Decode returns the text of ids. Special tokens are left out, and so are ids
-// that no token has. Bytes that are no UTF-8 become U+FFFD.
+// Decode returns the text of ids. It omits special tokens and unknown ids. Invalid UTF-8 becomes U+FFFD.
 func (t *Tokenizer) Decode(ids []int32) string {
 	s := t.Stream()
 	var out strings.Builder
@@ -136,7 +132,7 @@ func (t *Tokenizer) Decode(ids []int32) string {
 	return out.String()
 }
 
-// DecodeAll is Decode with the special tokens.
+// DecodeAll is Decode including special tokens.
 func (t *Tokenizer) DecodeAll(ids []int32) string {
 	s := t.Stream()
 	s.all = true
@@ -148,9 +144,9 @@ func (t *Tokenizer) DecodeAll(ids []int32) string {
 	return out.String()
 }
 
-// Bytes returns the bytes that a token stands for within a text, nil for an id that no token has. They may be a part of
-// a character. The space before a word is among them, though [Tokenizer.Decode] leaves it out at the beginning of a
-// text. A special token has the bytes of its name.
+// Bytes returns the bytes of a token in the middle of a text, nil for an unknown id. They may be a part of a
+// character. They include the space before a word, which [Tokenizer.Decode] drops at the beginning of a text. For a
+// special token they are its name.
 func (t *Tokenizer) Bytes(id int32) []byte {
 	text, ok := t.Text(id)
 	if !ok {
@@ -160,11 +156,11 @@ func (t *Tokenizer) Bytes(id int32) []byte {
 	return []byte(c.bytes(text))
 }
 
-// Size returns the number of ids: one more than the largest id of a token.
+// Size returns the number of ids, which is the largest id plus one.
 func (t *Tokenizer) Size() int { return len(t.vocab.texts) }
 
-// Text returns the token with an id as the vocabulary writes it, and whether
-// there is one. [Tokenizer.Decode] makes text of it for people.
+// Text returns the token with the given id as written in the vocabulary, and whether there is one. Use
+// [Tokenizer.Decode] for readable text.
 func (t *Tokenizer) Text(id int32) (string, bool) {
 	if id < 0 || int(id) >= len(t.vocab.texts) || !t.vocab.known[id] {
 		return "", false
@@ -172,23 +168,21 @@ func (t *Tokenizer) Text(id int32) (string, bool) {
 	return t.vocab.texts[id], true
 }
 
-// ID returns the id of a token that is written as in the vocabulary, and whether
-// there is one.
+// ID returns the id of a token, given as written in the vocabulary, and whether there is one.
 func (t *Tokenizer) ID(text string) (int32, bool) {
 	return t.vocab.id(text)
 }
 
-// IsSpecial reports whether id is a special token, which is no part of what a
-// reader sees.
+// IsSpecial reports whether id is a special token, which is not part of the visible text.
 func (t *Tokenizer) IsSpecial(id int32) bool { return t.special[id] }
 
-// Segment is a part of a text: a special token, or what is between them.
+// Segment is a part of a text: a special token, or text between special tokens.
 type Segment struct {
 	Text string
 	ID   int32 // of the special token; -1 for text
 }
 
-// Segments cuts a text at the special tokens in it, wherever they stand.
+// Segments splits a text at its special tokens, regardless of their position.
 func (t *Tokenizer) Segments(text string) []Segment {
 	var all []Segment
 	for text != "" {
@@ -205,7 +199,7 @@ func (t *Tokenizer) Segments(text string) []Segment {
 	return all
 }
 
-// Ends returns the ids of the tokens that end a text: the one of Special, and those that a GGUF file has next to it.
+// Ends returns the ids of the tokens ending a text: the EOS token, and additional ones listed by a GGUF file.
 func (t *Tokenizer) Ends() []int32 {
 	all := slices.Clone(t.ends)
 	if eos := t.named.EOS; eos >= 0 && !slices.Contains(all, eos) {
@@ -214,5 +208,5 @@ func (t *Tokenizer) Ends() []int32 {
 	return all
 }
 
-// Special returns the ids of the tokens with a part of their own.
+// Special returns the ids of the special tokens.
 func (t *Tokenizer) Special() Special { return t.named }

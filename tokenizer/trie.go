@@ -1,15 +1,15 @@
 package tokenizer
 
-// trie finds the texts of a set that begin at a place.
+// trie is a prefix tree of texts.
 type trie struct {
 	root [256]int32 // node by first byte; 0 for none
 	next map[uint64]int32
-	ends []int32 // by node, which text ends there; -1 for none
+	ends []int32 // by node, the text ending there; -1 for none
 }
 
 func newTrie() *trie { return &trie{next: map[uint64]int32{}, ends: []int32{-1}} }
 
-// add adds a text, which is not empty. Of equal texts the first one counts.
+// add adds a text, which must not be empty. Of equal texts, the first one is kept.
 func (t *trie) add(text string, which int32) {
 	node := int32(0)
 	for at := range len(text) {
@@ -37,7 +37,7 @@ func (t *trie) step(node int32, b byte) int32 {
 	return t.next[uint64(node)<<8|uint64(b)]
 }
 
-// longest returns the longest text that begins text, and its bytes; -1 if there is none.
+// longest returns the longest text that is a prefix of text, and its length; -1 if there is none.
 func (t *trie) longest(text string) (which int32, length int) {
 	which = -1
 	node := int32(0)

@@ -12,32 +12,32 @@ import (
 	"github.com/gomoe/gomoe/tokenizer/internal/jinja"
 )
 
-// Turn is a part of a conversation's text that the model writes for one message of the role assistant, with the
-// token that ends the turn.
+// Turn is a part of a conversation's text written by the model for one assistant message, including the token
+// ending the turn.
 type Turn struct {
 	Message int // index of the message
 	Span
-	// Open says that the text has no token that ends the turn, which only the last one can lack.
+	// Open tells that no token ends the turn, which is possible only for the last one.
 	Open bool
 }
 
-// Span is a part of a text in bytes.
+// Span is a range of bytes in a text.
 type Span struct{ Start, End int }
 
-// Turns returns the text of a conversation as [Tokenizer.Prompt] does, and the parts of it that the model writes, one or
-// more for each message of the role assistant, in order. Generate is passed over.
+// Turns returns the text of a conversation, as [Tokenizer.Prompt] does, and the parts of it written by the model,
+// one or more for each assistant message, in order. It ignores Generate.
 //
-// A template may write a message in another way when more messages follow: Qwen3's drops earlier reasoning. A turn is a
-// part of the whole text all the same, so what comes before a turn is what the whole has there. If the template marks
-// what the model writes with {% generation %}, turns are these parts. Otherwise the text of the whole is compared with
-// texts of the conversation up to a message, and with texts in which a message has another content, other reasoning or
-// other names of called tools. Such a turn ends with its special token: white space after it, such as the newline of
-// ChatML, is not of the turn. In both cases a turn that no special token ends goes on up to the end of a special token
-// that follows. In GLM-4.5's template, this is the one that begins the next message.
+// A template may render a message differently if more messages follow: Qwen3's drops earlier reasoning. Turns are
+// nevertheless parts of the whole text, so the text preceding a turn is as in the whole. If the template marks the
+// model's text with {% generation %}, turns are the marked parts. Otherwise Turns compares the whole text with
+// texts of the conversation up to a message, and with texts in which a message has different content, reasoning or
+// names of called tools. Such a turn ends with its special token: white space after it, such as the newline of
+// ChatML, is excluded. In both cases, a turn not ended by a special token extends to the end of the next special
+// token. In GLM-4.5's template, this is the token beginning the next message.
 //
-// The header before a turn, such as <|im_start|>assistant, is not of the turn. A message has several turns if the
-// template writes a part of it after a later message, as Gemma 4's writes the words of a call after the tool's response,
-// or if it writes a header within the message after the EOS token.
+// The header before a turn, such as <|im_start|>assistant, is excluded. A message has several turns if the template
+// renders a part of it after a later message, as Gemma 4's renders the words of a call after the tool's response,
+// or if it renders a header within the message after the EOS token.
 func (t *Tokenizer) Turns(c Conversation) (string, []Turn, error) {
 	d, err := t.plain(c)
 	if err != nil {
@@ -60,7 +60,7 @@ func (t *Tokenizer) Turns(c Conversation) (string, []Turn, error) {
 	}
 	for i := range turns {
 		f.finish(&turns[i], len(marked) > 0)
-		if i > 0 { // turns of messages in a row can touch: the next one begins after the token that ends the one before
+		if i > 0 { // turns of consecutive messages can touch: the next one begins after the token ending the previous one
 			turns[i].Start = max(turns[i].Start, turns[i-1].End)
 			turns[i].End = max(turns[i].End, turns[i].Start)
 		}
@@ -68,9 +68,9 @@ func (t *Tokenizer) Turns(c Conversation) (string, []Turn, error) {
 	return text, turns, nil
 }
 
-// stand returns a character that the text does not have.
+// stand returns a character that does not occur in the text.
 func stand(text string) string {
-	r := rune(0xf0000) // a private area
+	r := rune(0xf0000) // a private use area
 	for strings.ContainsRune(text, r) {
 		r++
 	}
@@ -82,12 +82,12 @@ type turnFinder struct {
 	text     string // of the whole conversation
 	stand    string
 	specials []string
-	endToken string             // the EOS token, "" if there is none
-	found    map[int]fieldSpans // the fields of messages
-	apart    map[int][]Span     // the fields of messages that follow those of a later message
+	endToken string             // EOS token, "" if there is none
+	found    map[int]fieldSpans // fields of messages
+	apart    map[int][]Span     // fields of messages rendered after a later message
 }
 
-// assistants returns the indices of the messages that the model writes.
+// assistants returns the indices of the messages written by the model.
 func (f *turnFinder) assistants() []int {
 	var all []int
 	for i, m := range f.messages {
@@ -98,7 +98,7 @@ func (f *turnFinder) assistants() []int {
 	return all
 }
 
-// marked returns the turns that the template marks itself.
+// marked returns the turns marked by the template.
 func (f *turnFinder) marked(marked [][2]int) ([]Turn, error) {
 	assistants := f.assistants()
 	turns := make([]Turn, len(marked))
@@ -111,7 +111,7 @@ func (f *turnFinder) marked(marked [][2]int) ([]Turn, error) {
 		}
 		return turns, nil
 	}
-	// A message may have no part or several. Each part is of the message with whose turn it overlaps.
+	// A message may have no part or several. Each part belongs to the message with an overlapping turn.
 	found, err := f.all()
 	if err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func (f *turnFinder) marked(marked [][2]int) ([]Turn, error) {
 	return turns, nil
 }
 
-// all finds the turns of all messages of the role assistant that the text has.
+// all finds the turns of all assistant messages in the text.
 func (f *turnFinder) all() ([]Turn, error) {
 	var turns []Turn
 	last := 0
@@ -138,7 +138,7 @@ func (f *turnFinder) all() ([]Turn, error) {
 		start := f.start(i, last)
 		end := f.end(i, start)
 		if start < 0 || end < 0 {
-			continue // the text has nothing of the message
+			continue // the text omits the message
 		}
 		if start < last || end < start {
 			return nil, &MessageError{i, errors.New("the chat template writes messages so that the turn of this one cannot be found; mark what the model writes with {% generation %} in the template, or write the conversation as a prompt with a completion")}
@@ -153,8 +153,8 @@ func (f *turnFinder) all() ([]Turn, error) {
 	return turns, nil
 }
 
-// parts splits a turn at headers that follow an EOS token: the model stops at the token and does not write the header. After the
-// message's last field, the turn ends with the first EOS token.
+// parts splits a turn at headers following an EOS token: the model stops at the token and does not write the
+// header. After the message's last field, the turn ends with the first EOS token.
 func (f *turnFinder) parts(i int, turn Span) []Span {
 	var all []Span
 	for at := turn.Start; f.endToken != ""; {
@@ -180,8 +180,8 @@ func (f *turnFinder) parts(i int, turn Span) []Span {
 	return append(all, turn)
 }
 
-// start returns where the turn of a message begins: after the prompt for it, as far as the text has this prompt. last is where the
-// turn before ends. -1 says that the text has nothing of the message.
+// start returns the beginning of a message's turn, which follows its generation prompt as far as the text contains
+// it. last is the end of the previous turn. The result is -1 if the text omits the message.
 func (f *turnFinder) start(i, last int) int {
 	header := f.template.habits.header
 	prompt, err := f.dialogue.text(f.messages[:i], true)
@@ -201,15 +201,15 @@ func (f *turnFinder) start(i, last int) int {
 		_, rest, _ := strings.Cut(f.added(f.messages[:i], prompt), header)
 		return in + min(f.opening(f.text[in:], rest), upTo-in)
 	}
-	if err != nil || i == 0 { // no prompt can be made
+	if err != nil || i == 0 { // there is no generation prompt
 		return f.fields(i).first(0)
 	}
 	in, inPrompt := f.fields(i - 1).align(f.find(prompt, f.messages[:i], i-1, true))
 	return in + min(f.opening(f.text[in:], prompt[inPrompt:]), upTo-in)
 }
 
-// opening returns how far text goes on as the rest of a prompt does. A tag of which only a part is the same, as <t of <think> and
-// <tool_call>, does not count.
+// opening returns the length of the common prefix of text and the rest of a prompt. A partially matching tag, such
+// as the <t of <think> and <tool_call>, is excluded.
 func (f *turnFinder) opening(text, rest string) int {
 	n := f.common(text, rest)
 	if tag := strings.LastIndexByte(rest[:n], '<'); n < len(rest) && tag >= 0 && !strings.Contains(rest[tag:n], ">") {
@@ -218,7 +218,7 @@ func (f *turnFinder) opening(text, rest string) int {
 	return n
 }
 
-// end returns where the turn of a message ends that begins at start, -1 if the text has nothing of the message.
+// end returns the end of a message's turn beginning at start, or -1 if the text omits the message.
 func (f *turnFinder) end(i, start int) int {
 	until := f.messages[:i+1]
 	if len(until) == len(f.messages) {
@@ -236,13 +236,13 @@ func (f *turnFinder) end(i, start int) int {
 	end := in + f.common(f.text[in:], short[inShort:])
 	written := strings.TrimRightFunc(f.text[in:end], unicode.IsSpace)
 	if end-in < len(short)-inShort && !slices.ContainsFunc(f.specials, func(s string) bool { return strings.HasSuffix(written, s) }) {
-		end += f.ending(i, f.text[end:]) // the message ends in another way than a last one
+		end += f.ending(i, f.text[end:]) // the message ends differently than a last one
 	}
 	return end
 }
 
-// ending returns where the first EOS token of the rest of the text ends, or else the first special token; 0 if there is none
-// before the fields of messages after i.
+// ending returns the end of the first EOS token in text, the rest of the whole text, or else of the first special
+// token; 0 if there is none before the fields of messages after i.
 func (f *turnFinder) ending(i int, text string) int {
 	from := len(f.text) - len(text)
 	for j := i + 1; j < len(f.messages); j++ {
@@ -264,12 +264,12 @@ func (f *turnFinder) ending(i int, text string) int {
 	return 0
 }
 
-// fieldSpans are the spans of a text that one message's content, reasoning and names of called tools take up.
+// fieldSpans are the spans of a message's content, reasoning and names of called tools in a text.
 type fieldSpans [3]Span
 
 func absent() Span { return Span{-1, -1} }
 
-// first returns where the first field begins that begins at a byte or after it, -1 if none does.
+// first returns the start of the first field beginning at or after a byte, -1 if there is none.
 func (f fieldSpans) first(from int) int {
 	first := -1
 	for _, s := range f {
@@ -280,10 +280,10 @@ func (f fieldSpans) first(from int) int {
 	return first
 }
 
-// last returns where the last field ends, -1 if there is none.
+// last returns the end of the last field, -1 if there is none.
 func (f fieldSpans) last() int { return max(f[0].End, f[1].End, f[2].End) }
 
-// align returns where a field ends in two texts: of the fields that both have, the last one. It returns 0 if there is none.
+// align returns the end of a field in two texts, choosing the last field present in both, or 0 if there is none.
 func (f fieldSpans) align(other fieldSpans) (in, inOther int) {
 	for k := range f {
 		if other[k].End >= 0 && f[k].End >= in {
@@ -293,8 +293,8 @@ func (f fieldSpans) align(other fieldSpans) (in, inOther int) {
 	return in, inOther
 }
 
-// fields returns the fields of a message in the text. Fields that follow those of a later message are not among them: they
-// become the message's spans in apart.
+// fields returns the fields of a message in the text. Fields rendered after those of a later message are excluded,
+// and recorded as the message's spans in apart.
 func (f *turnFinder) fields(i int) fieldSpans {
 	if own, ok := f.found[i]; ok {
 		return own
@@ -340,7 +340,7 @@ func (f *turnFinder) find(text string, messages []*jinja.Dict, i int, generate b
 	return all
 }
 
-// editContent returns a message with another content. The edits of fields that a message does not have return nil.
+// editContent returns a message with its content edited. Edits of fields missing from a message return nil.
 func editContent(m *jinja.Dict, edit func(string) string) *jinja.Dict {
 	return said(m, edit(contentOf(m)))
 }
@@ -380,7 +380,7 @@ func editCalls(m *jinja.Dict, edit func(string) string) *jinja.Dict {
 	return with(m, "tool_calls", jinja.NewList(calls...))
 }
 
-// wholeRunes returns how many of the first n bytes of a text are of characters that end among them.
+// wholeRunes returns the number of bytes of complete characters among the first n bytes of a text.
 func wholeRunes(text string, n int) int {
 	for n > 0 && n < len(text) && !utf8.RuneStart(text[n]) {
 		n--
@@ -388,7 +388,7 @@ func wholeRunes(text string, n int) int {
 	return n
 }
 
-// alike returns how many bytes two texts have in common at their beginnings.
+// alike returns the length of the common prefix of two texts.
 func alike(a, b string) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {
@@ -397,7 +397,7 @@ func alike(a, b string) int {
 	return n
 }
 
-// common returns how far text goes on as another one does, in whole characters and special tokens.
+// common returns the length of the common prefix of text and other, in whole characters and special tokens.
 func (f *turnFinder) common(text, other string) int {
 	n := alike(text, other)
 	if n == len(other) {
@@ -415,8 +415,8 @@ func (f *turnFinder) common(text, other string) int {
 	return n
 }
 
-// finish lets a turn end with a special token, if the text has one there. White space after it is not of the turn, unless the template
-// marks it.
+// finish extends a turn to the end of a special token following it, if there is one. White space after the token is
+// excluded, unless the template marks it.
 func (f *turnFinder) finish(turn *Turn, marked bool) {
 	written := strings.TrimRightFunc(f.text[turn.Start:turn.End], unicode.IsSpace)
 	rest := f.text[turn.End:]
@@ -437,7 +437,7 @@ func (f *turnFinder) finish(turn *Turn, marked bool) {
 	turn.Open = turn.End == len(f.text) && next == 0
 }
 
-// specials returns the texts of the special tokens, and of the one that ends texts.
+// specials returns the texts of the special tokens, including the EOS token.
 func (t *Tokenizer) specials() []string {
 	var all []string
 	for id, special := range t.special {
@@ -451,9 +451,9 @@ func (t *Tokenizer) specials() []string {
 	return all
 }
 
-// EncodeSpans is Encode, and says which ids are of a span of the text: those of which at least a byte is in one. Spans
-// are in order and do not overlap. The ids are those of the whole text, in which a token can begin before a span and end
-// in it. Tokens that stand before or after every text are of a span that reaches the beginning or the end.
+// EncodeSpans is Encode, and also reports which ids overlap a span of the text. Spans must be in order and must not
+// overlap. The ids are those of the whole text, so a token can begin before a span and end in it. Tokens added
+// before or after every text belong to a span reaching the beginning or the end.
 func (t *Tokenizer) EncodeSpans(text string, spans []Span, o Options) (ids []int32, inside []bool, err error) {
 	last := 0
 	for _, s := range spans {
@@ -497,24 +497,24 @@ func (t *Tokenizer) EncodeSpans(text string, spans []Span, o Options) (ids []int
 	return ids, inside, nil
 }
 
-// marker finds places of a text in its tokens.
+// marker locates positions of a text in its tokens.
 type marker struct {
 	t    *Tokenizer
 	text string
 	ids  []int32
 	o    Options
-	// The text is cut at, before an added token, and of the ids n are before it. What follows is encoded as if it began
-	// there, because an added token separates the texts around it.
+	// The text is split at at, before an added token, and n ids precede it. The rest is encoded as if it began there,
+	// because an added token separates the surrounding texts.
 	at, n int
-	next  int // where to look for the next added token
+	next  int // start of the search for the next added token
 }
 
-// far is how many bytes before a place the end of a token is looked for.
+// far is the maximum distance in bytes for finding the end of a token before a position.
 const far = 256
 
-// place returns how many tokens end at a byte of the text or before, and whether a token ends there. Places are asked for in order.
-// The tokens up to a place are those of the text up to it, if the text's tokens begin with them; if not, a token that begins
-// before the place ends after it, and the place before it is tried.
+// place returns the number of tokens ending at or before a byte of the text, and whether a token ends there. Calls
+// must be in order of position. The tokens up to a position are the tokens of the text up to it, if the whole
+// text's tokens begin with them. If not, a token crosses the position, and the previous position is tried.
 func (m *marker) place(p int) (n int, whole bool, err error) {
 	if p == len(m.text) {
 		return len(m.ids), true, nil
@@ -548,12 +548,12 @@ func (m *marker) place(p int) (n int, whole bool, err error) {
 	}
 	n = m.n
 	if p > m.at && n == 0 && len(m.ids) > 0 && m.t.DecodeAll(m.ids[:1]) == "" {
-		n++ // the space that a tokenizer writes before every text is no part of it
+		n++ // the space that a tokenizer adds before every text is not part of it
 	}
 	return n, p == m.at, nil
 }
 
-// forward goes to the last added token that begins at a place or before.
+// forward advances to the last added token beginning at or before a position.
 func (m *marker) forward(p int) error {
 	best := m.at
 	for m.next <= p {

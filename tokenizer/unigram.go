@@ -7,27 +7,27 @@ import (
 	"unicode/utf8"
 )
 
-// unigram cuts a word into the pieces whose scores have the largest sum.
+// unigram splits a word into the pieces with the largest sum of scores.
 type unigram struct {
 	trie    *trie
 	scores  []float64 // by id
 	vocab   *vocabulary
 	unk     int32
-	unknown float64    // the score of a character that no piece has
+	unknown float64    // score of a character without a piece
 	bytes   [256]int32 // ids of <0x00> to <0xFF>; -1 for none
-	byBytes bool       // a character that no piece has is its bytes
-	// rounded says that the model is SentencePiece's, which adds scores in single
-	// precision where tokenizers does in double, so that they break ties differently.
+	byBytes bool       // encode a character without a piece as bytes
+	// rounded tells that the model is SentencePiece's, which adds scores in single precision, whereas tokenizers uses
+	// double precision, so they break ties differently.
 	rounded bool
 }
 
-// penalty is how much worse an unknown character is than the worst piece.
+// penalty is the difference between the scores of the worst piece and an unknown character.
 const penalty = 10
 
-// node is the best way to a place in a word.
+// node is the best path to a position in a word.
 type node struct {
 	score float64
-	from  int32 // where its last piece begins; -1: there is no way
+	from  int32 // start of its last piece; -1 if there is no path
 	id    int32
 }
 
@@ -75,19 +75,19 @@ func (m *unigram) encode(w *word, text string, out []int32) ([]int32, error) {
 	return m.trace(text, best, out)
 }
 
-// trace appends the pieces of the best way to the end of text.
+// trace appends the pieces of the best path to the end of text.
 func (m *unigram) trace(text string, best []node, out []int32) ([]int32, error) {
 	begin := len(out)
 	for end := len(text); end > 0; {
 		n := best[end]
 		start := int(n.from)
-		if n.id == m.unk { // with all unknown characters before it
+		if n.id == m.unk { // along with all preceding unknown characters
 			for start > 0 && best[start].id == m.unk {
 				start = int(best[start].from)
 			}
 			id, known := m.vocab.ids[text[start:end]]
 			switch {
-			case known && !m.rounded: // the text of the token for unknown characters
+			case known && !m.rounded: // the name of the unknown token
 				out = append(out, id)
 				end = start
 				continue
@@ -106,7 +106,7 @@ func (m *unigram) trace(text string, best []node, out []int32) ([]int32, error) 
 	return out, nil
 }
 
-// fallback appends the tokens of the bytes of text from its end, if there are all of them.
+// fallback appends the byte tokens of text, last byte first, if all of them exist.
 func (m *unigram) fallback(text string, out *[]int32) bool {
 	for i := range len(text) {
 		if m.bytes[text[i]] < 0 {
@@ -119,7 +119,7 @@ func (m *unigram) fallback(text string, out *[]int32) bool {
 	return true
 }
 
-// newUnigram makes a model of pieces by id. Every score is a number.
+// newUnigram builds a model of the vocabulary's pieces. Every score must be a number.
 func newUnigram(vocab *vocabulary, scores []float64, unk int32) *unigram {
 	m := &unigram{trie: newTrie(), scores: scores, vocab: vocab, unk: unk, bytes: vocab.byteTokens(), unknown: math.Inf(1)}
 	for id, text := range vocab.texts {

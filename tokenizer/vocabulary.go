@@ -6,18 +6,18 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// maxSparse is how many ids a vocabulary may leave unused beyond its size.
+// maxSparse is the maximum number of unused ids, in addition to the size of a vocabulary.
 const maxSparse = 1 << 20
 
-// vocabulary is the tokens by id, and the ids by token.
+// vocabulary maps ids to tokens and tokens to ids.
 type vocabulary struct {
-	texts []string // "" where no token has the id, or the token is empty
+	texts []string // "" for unused ids and empty tokens
 	known []bool
-	ids   map[string]int32 // of the model's tokens
-	added map[string]int32 // of those that the model does not know
+	ids   map[string]int32 // tokens of the model
+	added map[string]int32 // tokens unknown to the model
 }
 
-// newVocabulary makes a vocabulary of ids by token.
+// newVocabulary builds a vocabulary from ids by token.
 func newVocabulary(ids map[string]int32) (*vocabulary, error) {
 	v := &vocabulary{ids: ids, added: map[string]int32{}}
 	for text, id := range ids {
@@ -28,7 +28,7 @@ func newVocabulary(ids map[string]int32) (*vocabulary, error) {
 	return v, nil
 }
 
-// set says which token has an id, in a vocabulary of about size tokens.
+// set assigns a token to an id, in a vocabulary of about size tokens.
 func (v *vocabulary) set(text string, id int32, size int) error {
 	if id < 0 || int(id) >= 2*size+maxSparse {
 		return fmt.Errorf("token %s: id %d, want 0 to %d for %d tokens", quoted.Text(text), id, 2*size+maxSparse-1, size)
@@ -45,7 +45,7 @@ func (v *vocabulary) set(text string, id int32, size int) error {
 	return nil
 }
 
-// id returns the id of a token, the model's or an added one.
+// id returns the id of a token of the model or an added one.
 func (v *vocabulary) id(text string) (int32, bool) {
 	id, ok := v.ids[text]
 	if !ok {
@@ -54,8 +54,7 @@ func (v *vocabulary) id(text string) (int32, bool) {
 	return id, ok
 }
 
-// byteTokens returns the ids of the tokens <0x00> to <0xFF>, -1 for those that
-// the vocabulary lacks.
+// byteTokens returns the ids of the tokens <0x00> to <0xFF>, -1 for missing ones.
 func (v *vocabulary) byteTokens() (ids [256]int32) {
 	for b := range ids {
 		id, ok := v.ids[fmt.Sprintf("<0x%02X>", b)]
@@ -67,7 +66,7 @@ func (v *vocabulary) byteTokens() (ids [256]int32) {
 	return ids
 }
 
-// byteOf returns the byte that a token such as <0x0A> stands for.
+// byteOf returns the byte represented by a token such as <0x0A>.
 func byteOf(token string) (byte, bool) {
 	if len(token) != 6 || token[:3] != "<0x" || token[5] != '>' {
 		return 0, false

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// compare is Python's comparison with an operator.
+// compare implements Python's comparison operators.
 func (r *run) compare(op string, a, b any) bool {
 	switch op {
 	case "==":
@@ -28,7 +28,7 @@ func (r *run) compare(op string, a, b any) bool {
 	return r.contains(b, a)
 }
 
-// contains is Python's in.
+// contains implements Python's in.
 func (r *run) contains(all, one any) bool {
 	switch v := all.(type) {
 	case string, markup:
@@ -49,7 +49,7 @@ func (r *run) contains(all, one any) bool {
 	return slices.ContainsFunc(r.each(all), func(x any) bool { return r.equal(x, one, 0) })
 }
 
-// isNumber reports whether a value is a number, as Python has it: booleans are numbers, too.
+// isNumber reports whether a value is a number in Python, where booleans are numbers too.
 func isNumber(v any) bool {
 	switch v.(type) {
 	case bool, int64, *big.Int, float64:
@@ -58,7 +58,7 @@ func isNumber(v any) bool {
 	return false
 }
 
-// integer returns an integer, and whether a number is one.
+// integer returns a value as an integer, and whether it is one.
 func integer(v any) (*big.Int, bool) {
 	switch v := v.(type) {
 	case bool:
@@ -74,7 +74,7 @@ func integer(v any) (*big.Int, bool) {
 	return nil, false
 }
 
-// small returns an integer as a value.
+// small returns an integer as a value, using int64 if possible.
 func small(i *big.Int) any {
 	if i.IsInt64() {
 		return i.Int64()
@@ -82,7 +82,7 @@ func small(i *big.Int) any {
 	return i
 }
 
-// whole returns a float as an integer, if it is one.
+// whole returns a float as an integer, if it is integral.
 func whole(f float64) (any, bool) {
 	if f != math.Trunc(f) || math.IsInf(f, 0) {
 		return nil, false
@@ -107,7 +107,7 @@ func numeric(v any) (float64, bool) {
 	return f, true
 }
 
-// order compares two numbers; NaN is equal to none and 2 says so.
+// order compares two numbers. It returns 2 if one is NaN.
 func order(a, b any) int {
 	i, ok1 := a.(int64)
 	j, ok2 := b.(int64)
@@ -144,7 +144,7 @@ func exact(v any) *big.Float {
 	return new(big.Float).SetPrec(uint(max(64, i.BitLen()))).SetInt(i)
 }
 
-// index returns a number of items or the like, and whether a value is an integer. Large ones are limited to 2^40.
+// index returns a value as an int, and whether it is an integer. Large ones are clamped to ±2^40.
 func index(v any) (int, bool) {
 	i, ok := integer(v)
 	if !ok {
@@ -156,7 +156,7 @@ func index(v any) (int, bool) {
 	return int(max(-1<<40, min(1<<40, i.Int64()))), true
 }
 
-// arithmetic is Python's arithmetic with an operator, and Jinja's ~.
+// arithmetic implements Python's arithmetic operators, and Jinja's ~.
 func (r *run) arithmetic(op string, a, b any) any {
 	if r.spend(1); op == "~" {
 		if r.escape {
@@ -258,7 +258,7 @@ func (r *run) integers(op string, x, y *big.Int) any {
 				r.fail("a power of more than %d bits", most)
 			}
 			r.spend(x.BitLen() * int(y.Int64()) / 64)
-		} else if y.BitLen() > 1 { // of -1, 0 or 1
+		} else if y.BitLen() > 1 { // power of -1, 0 or 1
 			y = new(big.Int).And(y, big.NewInt(1))
 			y.Add(y, big.NewInt(2))
 		}
@@ -284,7 +284,7 @@ func (r *run) integers(op string, x, y *big.Int) any {
 	return small(q)
 }
 
-// negative is Python's -.
+// negative implements Python's unary -.
 func (r *run) negative(v any) any {
 	if f, ok := v.(float64); ok {
 		return -f

@@ -6,13 +6,14 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// target is what a loop or a set gives a value to: a name, an attribute of a namespace, or several targets.
+// target is the destination of an assignment by a loop or a set: a name, an attribute of a namespace, or several
+// targets.
 type target struct {
 	name, attribute string
 	all             []target
 }
 
-// targets parses one target, or several with commas.
+// targets parses one target, or several separated by commas.
 func (p *parser) targets() target {
 	first := p.target()
 	if !(p.now().kind == operator && p.now().text == ",") {
@@ -42,7 +43,7 @@ func (p *parser) target() target {
 	return t
 }
 
-// assign gives targets their values: one value, or the items of it.
+// assign assigns a value to a target, unpacking it for several targets.
 func (r *run) assign(s *scope, t target, v any) {
 	switch {
 	case t.all != nil:
@@ -65,7 +66,7 @@ func (r *run) assign(s *scope, t target, v any) {
 	}
 }
 
-// private fails for a name that a namespace may not have.
+// private fails for a name not permitted in a namespace.
 func (r *run) private(name string) {
 	if strings.HasPrefix(name, "_") {
 		r.fail("a namespace cannot have an attribute %s that begins with an underscore", quoted.Text(name))

@@ -7,7 +7,7 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// arguments is what stands in the parentheses of a call.
+// arguments are the arguments of a call.
 type arguments struct {
 	values []expr
 	names  []string
@@ -90,7 +90,7 @@ func (r *run) call(f any, values []any, named *Dict) any {
 	return v
 }
 
-// dotted parses a name that may have points in it.
+// dotted parses a name that may contain dots.
 func (p *parser) dotted() string {
 	s := p.word()
 	for p.now().kind == operator && p.take(".") {
@@ -99,12 +99,12 @@ func (p *parser) dotted() string {
 	return s
 }
 
-// unknown notes that there is no filter or test of a name.
+// unknown records an unknown filter or test.
 func (p *parser) unknown(kind, which string) {
 	p.missing = append(p.missing, failure{p.now().line, fmt.Sprintf("there is no %s %s", kind, quoted.Text(which))})
 }
 
-// filters parses filters and tests behind a value.
+// filters parses the filters and tests following a value.
 func (p *parser) filters(v expr) expr {
 	for {
 		of, line := v, p.now().line

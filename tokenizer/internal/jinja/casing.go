@@ -8,13 +8,13 @@ import (
 	"golang.org/x/text/language"
 )
 
-// upper is Python's str.upper: all of Unicode's rules, by which ß is SS.
+// upper implements Python's str.upper, following all of Unicode's rules, such as ß to SS.
 func upper(s string) string { return cases.Upper(language.Und).String(s) }
 
-// lower is Python's str.lower, with the rule for a sigma at the end of a word.
+// lower implements Python's str.lower, including the rule for a sigma at the end of a word.
 func lower(s string) string { return cases.Lower(language.Und).String(s) }
 
-// titled is a character that begins a word.
+// titled returns a character in title case.
 func titled(c rune) string { return cases.Title(language.Und, cases.NoLower).String(string(c)) }
 
 // cased reports whether a character has an upper and a lower case.
@@ -25,7 +25,7 @@ func cased(c rune) bool {
 func isUpper(c rune) bool { return unicode.In(c, unicode.Lu, unicode.Other_Uppercase) }
 func isLower(c rune) bool { return unicode.In(c, unicode.Ll, unicode.Other_Lowercase) }
 
-// capitalize begins a text with a capital letter.
+// capitalize converts the first letter to title case and the rest to lower case.
 func capitalize(s string) string {
 	for i, c := range s {
 		return titled(c) + lower(s[i+len(string(c)):])
@@ -33,7 +33,7 @@ func capitalize(s string) string {
 	return ""
 }
 
-// title begins every word with a capital letter. A word ends at any character without case.
+// title capitalizes every word, as Python's str.title does. A word ends at any character without case.
 func title(s string) string {
 	var out strings.Builder
 	before := false
@@ -61,7 +61,7 @@ func title(s string) string {
 	return out.String()
 }
 
-// titleFilter is the filter title of Jinja: words begin after white space and some punctuation.
+// titleFilter implements Jinja's filter title: words begin after white space and some punctuation.
 func titleFilter(s string) string {
 	var out strings.Builder
 	word := 0
@@ -85,7 +85,7 @@ func titleFilter(s string) string {
 	return out.String()
 }
 
-// swapcase makes small letters of large ones, and the other way round.
+// swapcase swaps upper and lower case.
 func swapcase(s string) string {
 	var out strings.Builder
 	for _, c := range s {
@@ -101,20 +101,20 @@ func swapcase(s string) string {
 	return out.String()
 }
 
-// space is what Python's isspace and strip take for white space.
+// space reports whether Python's isspace and strip treat a character as white space.
 func space(c rune) bool { return unicode.IsSpace(c) || c >= 0x1c && c <= 0x1f }
 
-// every reports whether a text has characters, and all are of a kind.
+// every reports whether a text is not empty and all its characters satisfy is.
 func every(s string, is func(rune) bool) bool {
 	return s != "" && !strings.ContainsFunc(s, func(c rune) bool { return !is(c) })
 }
 
-// oneCase reports whether all characters with a case have the one that is says, and there is one.
+// oneCase reports whether a text has cased characters, and all of them satisfy is.
 func oneCase(s string, is func(rune) bool) bool {
 	return strings.ContainsFunc(s, cased) && !strings.ContainsFunc(s, func(c rune) bool { return cased(c) && !is(c) })
 }
 
-// isTitle is Python's istitle.
+// isTitle implements Python's istitle.
 func isTitle(s string) bool {
 	before, any := false, false
 	for _, c := range s {

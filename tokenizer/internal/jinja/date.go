@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// date is the time of the rendering in a format of C's strftime, as that of a Python datetime without a zone.
+// date formats the time of rendering in a format of C's strftime, like a Python datetime without a time zone.
 func (r *run) date(format string) string {
 	layouts := map[byte]string{
 		'd': "02", 'm': "01", 'Y': "2006", 'y': "06", 'B': "January", 'b': "Jan", 'h': "Jan", 'A': "Monday", 'a': "Mon", 'H': "15",

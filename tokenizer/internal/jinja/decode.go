@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Decode returns the value of a JSON text, with the order of its keys.
+// Decode parses a JSON text, preserving the order of keys.
 func Decode(data []byte) (any, error) {
 	d := json.NewDecoder(strings.NewReader(string(data)))
 	d.UseNumber()
@@ -64,7 +64,7 @@ func decode(d *json.Decoder, depth int) (any, error) {
 	return t, nil
 }
 
-// decodeNumber returns a number as Python reads it: an integer of any size, or a float, which may be infinite.
+// decodeNumber parses a number as Python does: an integer of any size, or a float, which may be infinite.
 func decodeNumber(t json.Number) (any, error) {
 	if strings.ContainsAny(string(t), ".eE") {
 		f, err := t.Float64()

@@ -9,14 +9,14 @@ import (
 // expr computes a value.
 type expr func(r *run, s *scope) any
 
-// parser makes functions of tokens.
+// parser compiles tokens to functions.
 type parser struct {
 	tokens []token
 	at     int
 	depth  int
-	loops  int // how many loops are around
+	loops  int // number of enclosing loops
 	blocks map[string]*block
-	// missing are unknown filters and tests. Within a condition, they are failures of a rendering that comes there.
+	// missing are unknown filters and tests. Within a condition, they only fail when rendering reaches them.
 	missing []failure
 }
 
@@ -26,7 +26,7 @@ func (p *parser) fail(format string, a ...any) {
 	panic(failure{p.now().line, fmt.Sprintf(format, a...)})
 }
 
-// take takes the token if it is the operator or the word.
+// take consumes the next token if it is the given operator or word.
 func (p *parser) take(what string) bool {
 	if t := p.now(); (t.kind == operator || t.kind == name) && t.text == what {
 		p.at++
@@ -50,7 +50,7 @@ func (p *parser) word() string {
 	return t.text
 }
 
-// deeper guards against templates that nest without end.
+// deeper bounds the nesting of templates.
 func (p *parser) deeper() func() {
 	if p.depth++; p.depth > maxDepth {
 		p.fail("the template nests deeper than %d", maxDepth)
@@ -58,7 +58,7 @@ func (p *parser) deeper() func() {
 	return func() { p.depth-- }
 }
 
-// expression parses a value, with a condition behind it.
+// expression parses a value, optionally followed by a condition.
 func (p *parser) expression() expr {
 	defer p.deeper()()
 	missing := len(p.missing)
@@ -157,7 +157,7 @@ func (p *parser) compare() expr {
 	}
 }
 
-// binary parses operators of one precedence, from left to right.
+// binary parses left-associative operators of one precedence.
 func (p *parser) binary(next func() expr, ops ...string) expr {
 	v := next()
 	for {
@@ -247,7 +247,7 @@ func (p *parser) primary() expr {
 	return nil
 }
 
-// all computes values.
+// all evaluates expressions.
 func (r *run) all(items []expr, s *scope) []any {
 	r.spend(len(items))
 	out := make([]any, len(items))
@@ -271,7 +271,7 @@ func (p *parser) items(stop string) []expr {
 	return out
 }
 
-// tuple parses what is in parentheses: one value, or several with commas.
+// tuple parses the contents of parentheses: one value, or a tuple.
 func (p *parser) tuple(stop string) expr {
 	if p.take(stop) {
 		return func(*run, *scope) any { return tuple() }
@@ -309,7 +309,7 @@ func (p *parser) dict() expr {
 	}
 }
 
-// key returns the hash of a key of a dictionary.
+// key returns the hash of a dictionary key.
 func (r *run) key(v any) any {
 	h, ok := hash(v)
 	if !ok {

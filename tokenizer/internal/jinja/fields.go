@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// fields is Python's str.format.
+// fields implements Python's str.format.
 func (r *run) fields(s string, args []any, named *Dict) string {
 	next := 0
 	return r.fieldsWithin(s, args, named, &next, 0)
@@ -49,7 +49,7 @@ func (r *run) fieldsWithin(s string, args []any, named *Dict, next *int, depth i
 		field := s[:stop]
 		s = s[stop+1:]
 		name, how, _ := strings.Cut(field, ":")
-		if j := strings.IndexByte(name, '['); j >= 0 { // a key may have a colon in it
+		if j := strings.IndexByte(name, '['); j >= 0 { // a key may contain a colon
 			if k := strings.LastIndexByte(field, ']'); k > j && strings.IndexByte(field[j:k], ':') >= 0 {
 				name, how = field[:k+1], strings.TrimPrefix(field[k+1:], ":")
 			}
@@ -73,7 +73,7 @@ func (r *run) fieldsWithin(s string, args []any, named *Dict, next *int, depth i
 	return out.String()
 }
 
-// field returns the value that a field names, such as 0.name[key].
+// field returns the value of a replacement field, such as 0.name[key].
 func (r *run) field(name string, args []any, named *Dict, next *int) any {
 	end := strings.IndexAny(name, ".[")
 	if end < 0 {
@@ -122,7 +122,7 @@ func (r *run) field(name string, args []any, named *Dict, next *int) any {
 	return v
 }
 
-// formatted is Python's format of a value.
+// formatted implements Python's format of a value.
 func (r *run) formatted(v any, how string) string {
 	if how == "" {
 		return r.show(v)
@@ -163,7 +163,7 @@ func (r *run) formatted(v any, how string) string {
 	return r.pad(p, "", text)
 }
 
-// spec reads Python's format specification.
+// spec parses Python's format specification.
 func (r *run) spec(s string) spec {
 	p := spec{precision: -1}
 	whole := s

@@ -12,7 +12,7 @@ import (
 
 type filter func(r *run, v any, args []any, named *Dict) any
 
-// option returns an argument by place or name, or the usual value.
+// option returns an argument by position or name, or the default.
 func option(args []any, i int, named *Dict, name string, usual any) any {
 	if i < len(args) {
 		return args[i]
@@ -32,7 +32,7 @@ func (r *run) number(args []any, i int, named *Dict, name string, usual int) int
 	return v
 }
 
-// must returns an argument by place or name that a filter must be given.
+// must returns a required argument of a filter, by position or name.
 func (r *run) must(args []any, i int, named *Dict, name string) any {
 	if v, ok := named.values[name]; ok && i >= len(args) {
 		return v
@@ -136,7 +136,7 @@ func valueFilter(name string) filter {
 		}
 	case "pprint":
 		return func(r *run, v any, _ []any, _ *Dict) any {
-			if d, ok := v.(*Dict); ok { // in the order of the keys
+			if d, ok := v.(*Dict); ok { // sorted by keys
 				sorted := NewDict()
 				keys := slices.Clone(d.keys)
 				slices.SortStableFunc(keys, r.comparison)
@@ -174,7 +174,7 @@ func valueFilter(name string) filter {
 	return nil
 }
 
-// round is the filter round.
+// round implements the filter round.
 func (r *run) round(v any, precision int, method string) any {
 	f, ok := numeric(v)
 	if !ok {
@@ -362,7 +362,7 @@ func textFilter(name string) filter {
 	return nil
 }
 
-// percent writes a text as a part of an address.
+// percent percent-encodes a text for a URL.
 func percent(s, safe string) string {
 	const hex = "0123456789ABCDEF"
 	out := make([]byte, 0, len(s))

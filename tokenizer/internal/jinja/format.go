@@ -9,15 +9,15 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// spec says how a value is written, in the words of Python's format and of its operator %.
+// spec is a format specification of Python's format and of its operator %.
 type spec struct {
 	fill      string
-	align     byte // < > ^ =, 0 for the usual one
+	align     byte // < > ^ =, 0 for the default
 	sign      byte // + - or space
 	alternate bool
 	zero      bool
 	width     int
-	group     string // between groups of three digits
+	group     string // separator between groups of digits
 	precision int    // -1: none
 	kind      byte   // 0: none
 }
@@ -31,7 +31,7 @@ func (r *run) bounded(p spec) {
 	}
 }
 
-// format is the operator % of a string.
+// format implements the operator % of strings.
 func (r *run) format(s string, v any) string {
 	args, single := []any{v}, true
 	if l, ok := v.(*list); ok && l.tuple {
@@ -138,7 +138,7 @@ func isList(v any) bool {
 	return ok && !l.tuple
 }
 
-// printf writes a value as the operator % does.
+// printf formats one value for the operator %.
 func (r *run) printf(p spec, c byte, v any) string {
 	r.bounded(p)
 	switch c {
@@ -196,7 +196,7 @@ func (r *run) printf(p spec, c byte, v any) string {
 	return r.numberFormat(p, v)
 }
 
-// toInteger returns a float without its fraction.
+// toInteger truncates a float.
 func (r *run) toInteger(f float64) any {
 	i, ok := whole(math.Trunc(f))
 	if !ok {
@@ -215,7 +215,7 @@ func firstRunes(s string, n int) string {
 	return s
 }
 
-// asciiOnly writes characters beyond ASCII as escapes.
+// asciiOnly escapes characters beyond ASCII.
 func asciiOnly(s string) string {
 	var out strings.Builder
 	for _, c := range s {
@@ -229,7 +229,7 @@ func asciiOnly(s string) string {
 	return out.String()
 }
 
-// pad fills a text up to a width. The sign stays in front where the fill stands after it.
+// pad pads a text to a width. With alignment =, the fill goes between sign and text.
 func (r *run) pad(p spec, sign, text string) string {
 	missing := p.width - utf8.RuneCountInString(sign) - utf8.RuneCountInString(text)
 	if missing <= 0 {
@@ -246,7 +246,7 @@ func (r *run) pad(p spec, sign, text string) string {
 	return r.made(r.repeat(p.fill, missing) + sign + text)
 }
 
-// grouped puts a separator between groups of digits.
+// grouped separates digits into groups of n.
 func grouped(digits, sep string, n int) string {
 	if sep == "" {
 		return digits
@@ -289,7 +289,7 @@ func (r *run) integerDigits(p spec, v any, least int) string {
 	return r.zeros(p, sign+prefix, grouped(digits, p.group, n), n)
 }
 
-// zeros pads a number. Zeros between the sign and the digits are grouped as the digits are.
+// zeros pads a number. Zeros between the sign and the digits are grouped like the digits.
 func (r *run) zeros(p spec, sign, text string, n int) string {
 	if p.group != "" && p.fill == "0" && p.align == '=' {
 		digits, rest := text, ""
@@ -306,7 +306,7 @@ func (r *run) zeros(p spec, sign, text string, n int) string {
 	return r.pad(p, sign, text)
 }
 
-// numberFormat writes a number in one of Python's forms.
+// numberFormat formats a number.
 func (r *run) numberFormat(p spec, v any) string {
 	_, isInteger := integer(v)
 	switch p.kind {
@@ -346,7 +346,7 @@ func (r *run) numberFormat(p spec, v any) string {
 	return r.zeros(p, sign, grouped(digits, p.group, 3)+rest, 3)
 }
 
-// floatFormat writes a float that is not negative.
+// floatFormat formats a non-negative float.
 func floatFormat(f float64, p spec) string {
 	if math.IsInf(f, 0) || math.IsNaN(f) {
 		s := float(f)
@@ -374,13 +374,13 @@ func floatFormat(f float64, p spec) string {
 			return float(f)
 		}
 	}
-	// g: as many digits as the precision says, without zeros at the end.
+	// g: as many digits as the precision, without trailing zeros.
 	precision = max(1, precision)
 	s := strconv.FormatFloat(f, 'e', precision-1, 64)
 	at := strings.IndexByte(s, 'e')
 	exponent, _ := strconv.Atoi(s[at+1:])
 	most := precision
-	if p.kind == 0 { // as g, with a digit after the point
+	if p.kind == 0 { // like g, but with a digit after the point
 		most--
 	}
 	if exponent >= -4 && exponent < most {

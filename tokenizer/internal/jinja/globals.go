@@ -2,7 +2,7 @@ package jinja
 
 import "fmt"
 
-// globalNamed returns a function that every template has.
+// globalNamed returns a global function or value of templates.
 func globalNamed(name string) (any, bool) {
 	switch name {
 	case "range":
@@ -82,7 +82,7 @@ func globalNamed(name string) (any, bool) {
 	return nil, false
 }
 
-// fillDict sets the pairs that Python's dict takes: those of a dictionary, or a list of pairs.
+// fillDict adds the pairs accepted by Python's dict: a dictionary, or a list of pairs.
 func (r *run) fillDict(d *Dict, from any) {
 	if o, ok := from.(*Dict); ok {
 		r.spend(len(o.keys))

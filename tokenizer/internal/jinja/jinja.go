@@ -1,13 +1,11 @@
-// Package jinja renders chat templates as transformers does: Jinja with the
-// options trim_blocks and lstrip_blocks, loop controls, the statement generation, and the
-// functions raise_exception and strftime_now. It has the filters, tests, statements
-// and functions of Jinja 3.1 but random, urlize and lipsum, and the methods of Python's strings, numbers,
-// lists and dictionaries that change nothing.
+// Package jinja renders chat templates as transformers does: Jinja with the options trim_blocks and lstrip_blocks,
+// loop controls, the statement generation, and the functions raise_exception and strftime_now. It implements the
+// filters, tests, statements and functions of Jinja 3.1 except random, urlize and lipsum, and the non-mutating
+// methods of Python's strings, numbers, lists and dictionaries.
 //
-// A template comes with a model, from anywhere. It reads no files, cannot include
-// or import, and changes nothing that it is given. What it computes is counted:
-// time, memory, the depth of calls and the length of the text are bounded, and a
-// template that goes beyond ends with an error. Errors name the line.
+// Templates come with models and are not trusted. They cannot read files, include or import, and cannot modify
+// their inputs. Rendering is metered: time, memory, the depth of calls and the length of the text are bounded, and
+// a template exceeding a bound fails with an error. Errors name the line.
 package jinja
 
 import (
@@ -16,16 +14,16 @@ import (
 	"time"
 )
 
-// Limits of templates and of what they compute. Published templates have up to
-// 20 kB, and take fewer than 100,000 steps for a conversation of 100 messages.
+// Limits of templates and of rendering. Published templates have up to 20 kB, and take fewer than 100,000 steps for
+// a conversation of 100 messages.
 const (
 	maxTemplate = 1 << 20
 	maxDepth    = 100
 	maxOutput   = 8 << 20
-	maxBudget   = 4 << 20 // steps, one for each value computed and for each 16 bytes made
+	maxBudget   = 4 << 20 // steps, one for each value computed and for each 16 bytes produced
 )
 
-// Template is a template that was read. Many goroutines may render it at once.
+// Template is a compiled template. It is safe for concurrent use.
 type Template struct {
 	body   stmt
 	blocks map[string]*block
@@ -37,27 +35,27 @@ type run struct {
 	depth  int
 	line   int
 	now    time.Time
-	escape bool             // {% autoescape true %} is around
-	text   *strings.Builder // the text of the whole template
-	marked [][2]int         // byte ranges of text that {% generation %} blocks wrote
+	escape bool             // within {% autoescape true %}
+	text   *strings.Builder // text of the whole template
+	marked [][2]int         // byte ranges of text written by {% generation %} blocks
 }
 
 func (r *run) fail(format string, a ...any) { panic(failure{r.line, fmt.Sprintf(format, a...)}) }
 
-// spend takes n steps from what a rendering may take.
+// spend subtracts n steps from the budget.
 func (r *run) spend(n int) {
 	if r.budget -= n; r.budget < 0 {
 		r.fail("the template takes more than %d steps", maxBudget)
 	}
 }
 
-// made spends what a new string costs.
+// made charges the cost of a new string.
 func (r *run) made(s string) string {
 	r.spend(len(s) / 16)
 	return s
 }
 
-// caught makes an error of a failure.
+// caught converts a failure to an error.
 func caught(err *error) {
 	switch f := recover().(type) {
 	case nil:
@@ -68,7 +66,7 @@ func caught(err *error) {
 	}
 }
 
-// Compile reads a template.
+// Compile compiles a template.
 func Compile(src string) (t *Template, err error) {
 	defer caught(&err)
 	if len(src) > maxTemplate {
@@ -82,9 +80,8 @@ func Compile(src string) (t *Template, err error) {
 	return &Template{body, p.blocks}, nil
 }
 
-// Render returns the text of a template with the variables of values, which are
-// those that [Decode] returns. Now is the time that strftime_now tells. marked
-// has the byte ranges of text that {% generation %} blocks wrote, in order.
+// Render renders a template with the given variables, which must be values in the form returned by [Decode]. now is
+// the time for strftime_now. marked holds the byte ranges of text written by {% generation %} blocks, in order.
 func (t *Template) Render(values *Dict, now time.Time) (text string, marked [][2]int, err error) {
 	defer caught(&err)
 	var out strings.Builder

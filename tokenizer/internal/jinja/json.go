@@ -9,8 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// json is the filter tojson as transformers has it: Python's json.dumps, which
-// escapes no characters for HTML.
+// json implements the filter tojson as transformers defines it: Python's json.dumps, without escaping for HTML.
 func (r *run) json(v any, args []any, named *Dict) string {
 	w := &jsonWriter{r: r, comma: ", ", colon: ": ", ascii: truth(option(args, 0, named, "ensure_ascii", false)), sorted: truth(option(args, 3, named, "sort_keys", false))}
 	switch n := option(args, 1, named, "indent", nil).(type) {
@@ -31,7 +30,7 @@ type jsonWriter struct {
 	r             *run
 	out           strings.Builder
 	comma, colon  string
-	by            string // what indents a line by one level
+	by            string // indentation per level
 	lines         bool
 	ascii, sorted bool
 }

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// kind is what a part of a template is.
+// kind is the kind of a token.
 type kind int
 
 const (
@@ -38,8 +38,7 @@ type lexer struct {
 	out  []token
 }
 
-// failure is what is wrong with a template. It is thrown, and caught by Compile
-// and Render.
+// failure describes an error in a template. It is thrown by panic, and caught by Compile and Render.
 type failure struct {
 	line int
 	text string
@@ -51,7 +50,7 @@ func (l *lexer) emit(k kind, text string, value any) {
 	l.out = append(l.out, token{k, text, value, l.line})
 }
 
-// advance moves on by n bytes and counts lines.
+// advance skips n bytes and counts lines.
 func (l *lexer) advance(n int) string {
 	s := l.src[l.at : l.at+n]
 	l.line += strings.Count(s, "\n")
@@ -59,8 +58,8 @@ func (l *lexer) advance(n int) string {
 	return s
 }
 
-// lex cuts a template into tokens. White space around tags goes as Jinja's
-// options trim_blocks and lstrip_blocks say, which transformers sets.
+// lex splits a template into tokens. White space around tags is trimmed according to Jinja's options trim_blocks
+// and lstrip_blocks, which transformers sets.
 func lex(src string) []token {
 	src = strings.ReplaceAll(strings.ReplaceAll(src, "\r\n", "\n"), "\r", "\n")
 	l := &lexer{src: strings.TrimSuffix(src, "\n"), line: 1}
@@ -79,7 +78,7 @@ func lex(src string) []token {
 		switch {
 		case sign == '-':
 			body = strings.TrimRightFunc(body, unicode.IsSpace)
-		case sign != '+' && rest[1] != '{': // what indents a tag goes
+		case sign != '+' && rest[1] != '{': // indentation of a tag is removed
 			cut := strings.TrimRight(body, " \t")
 			if cut == "" && l.fresh() || strings.HasSuffix(cut, "\n") {
 				body = cut
@@ -118,7 +117,7 @@ func lex(src string) []token {
 	return l.out
 }
 
-// open returns how far the next tag is, or the end.
+// open returns the distance to the next tag, or to the end.
 func (l *lexer) open() int {
 	rest := l.src[l.at:]
 	for i := 0; i+1 < len(rest); i++ {
@@ -132,7 +131,7 @@ func (l *lexer) open() int {
 // fresh reports whether the text here begins a line.
 func (l *lexer) fresh() bool { return l.at == 0 || l.src[l.at-1] == '\n' }
 
-// close goes behind the n bytes that end a tag, and the white space that goes with it.
+// close skips the n bytes ending a tag, and the white space to trim after it.
 func (l *lexer) close(sign byte, n int, trim bool) {
 	l.advance(n)
 	rest := l.src[l.at:]
@@ -144,7 +143,7 @@ func (l *lexer) close(sign byte, n int, trim bool) {
 	}
 }
 
-// raw takes {% raw %} up to its end as text.
+// raw consumes {% raw %} up to its end as text.
 func (l *lexer) raw() bool {
 	rest := strings.TrimLeftFunc(l.src[l.at:], unicode.IsSpace)
 	if !strings.HasPrefix(rest, "raw") {
@@ -196,7 +195,7 @@ func (l *lexer) raw() bool {
 	return true
 }
 
-// tag cuts an expression or statement up to its end.
+// tag splits an expression or statement up to its end.
 func (l *lexer) tag(stop string) {
 	depth := 0
 	for {
@@ -255,7 +254,7 @@ func (l *lexer) tag(stop string) {
 	}
 }
 
-// quoted reads a string with the escapes of Python.
+// quoted parses a string with Python's escapes.
 func (l *lexer) quoted(rest string) {
 	var out strings.Builder
 	for i := 1; i < len(rest); i++ {
@@ -298,7 +297,7 @@ func (l *lexer) quoted(rest string) {
 	l.fail("a string is not closed")
 }
 
-// digits returns where the digits end that begin at a byte. An underscore may stand between two digits.
+// digits returns the end of the digits starting at a byte. An underscore may separate two digits.
 func digits(s string, at int, set string) int {
 	for at < len(s) {
 		next := at
@@ -313,7 +312,7 @@ func digits(s string, at int, set string) int {
 	return at
 }
 
-// number reads an integer or a float. One after a point is an attribute, such as the two in l.0.1, and an integer.
+// number parses an integer or a float. A number after a dot is an integer attribute, such as the two in l.0.1.
 func (l *lexer) number(rest string) {
 	const decimal = "0123456789"
 	attribute := len(l.out) > 0 && l.out[len(l.out)-1].text == "." && l.out[len(l.out)-1].kind == operator

@@ -10,7 +10,7 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// comparison is the order of two values for a sort.
+// comparison compares two values for sorting.
 func (r *run) comparison(a, b any) int {
 	r.spend(1)
 	switch {
@@ -22,7 +22,7 @@ func (r *run) comparison(a, b any) int {
 	return 0
 }
 
-// keyed returns what an item is sorted or compared by: attributes of it, in small letters unless case counts.
+// keyed returns a function computing the sort key of an item: attributes of it, in lower case unless case counts.
 func (r *run) keyed(attribute any, caseCounts bool) func(any) any {
 	fold := func(x any) any {
 		if isText(x) && !caseCounts {
@@ -45,8 +45,8 @@ func (r *run) keyed(attribute any, caseCounts bool) func(any) any {
 	return func(x any) any { return fold(r.path(x, attribute)) }
 }
 
-// path returns an attribute of an item: a number, or names and numbers with points between them. usual is for an item that
-// does not have it.
+// path returns an attribute of an item: a number, or names and numbers separated by dots. usual is the default for
+// items without it.
 func (r *run) path(x, path any, usual ...any) any {
 	s, ok := path.(string)
 	if !ok {
@@ -158,7 +158,7 @@ func listFilter(name string) filter {
 			for _, x := range r.each(v) {
 				k := key(x)
 				if _, missing := k.(undefined); missing {
-					k = tuple("undefined", "undefined") // all of them are one
+					k = tuple("undefined", "undefined") // all of them are equal
 				}
 				if h := r.key(k); !seen[h] {
 					seen[h] = true
@@ -218,7 +218,7 @@ func listFilter(name string) filter {
 					part = r.filled(part, size+1, fill)
 				}
 				if i >= more && more == 0 && fill != nil {
-					part = append(part, fill) // as Jinja has it
+					part = append(part, fill) // as in Jinja
 				}
 				out.items = append(out.items, &list{items: part})
 				at = to
@@ -229,7 +229,7 @@ func listFilter(name string) filter {
 	return nil
 }
 
-// filled appends a value, if there is one, until there are n items.
+// filled appends with, if it is not nil, until there are n items.
 func (r *run) filled(items []any, n int, with any) []any {
 	for with != nil && len(items) < n {
 		r.spend(1)
@@ -246,7 +246,7 @@ func (r *run) mapped(items []any, f func(any) any) []any {
 	return out
 }
 
-// sorted returns a list in the order of keys.
+// sorted returns a list sorted by key.
 func (r *run) sorted(items []any, key func(any) any, down bool) any {
 	type pair struct{ key, value any }
 	pairs := make([]pair, len(items))
@@ -267,7 +267,7 @@ func (r *run) sorted(items []any, key func(any) any, down bool) any {
 }
 
 func mapFilter(r *run, v any, args []any, named *Dict) any {
-	if !truth(v) { // null too, and before the arguments are looked at
+	if !truth(v) { // null too, without evaluating the arguments
 		return &list{view: generator}
 	}
 	items := r.each(v)
@@ -309,7 +309,7 @@ func groupFilter(r *run, v any, args []any, named *Dict) any {
 	return out
 }
 
-// choose is the filters select, reject, selectattr and rejectattr.
+// choose implements the filters select, reject, selectattr and rejectattr.
 func (r *run) choose(v any, args []any, name string) any {
 	if !truth(v) { // as for map
 		return &list{view: generator}
@@ -341,7 +341,8 @@ func (r *run) choose(v any, args []any, name string) any {
 
 func wordRune(c rune) bool { return c == '_' || unicode.IsLetter(c) || unicode.IsNumber(c) }
 
-// wrap is the filter wordwrap: Python's textwrap of every line, which keeps white space within lines and drops it at their ends.
+// wrap implements the filter wordwrap: Python's textwrap of every line, keeping white space within lines and
+// dropping it at their ends.
 func (r *run) wrap(s string, width int, long, hyphens bool, end string) string {
 	if width < 1 {
 		r.fail("wordwrap to %d characters, want at least 1", width)
@@ -382,7 +383,8 @@ func (r *run) wrap(s string, width int, long, hyphens bool, end string) string {
 	return r.join(out, end)
 }
 
-// chunks cuts a line into words and the white space between them; words are cut after hyphens between letters.
+// chunks splits a line into words and the white space between them; words are also split after hyphens between
+// letters.
 func chunks(s string, hyphens bool) []string {
 	var out []string
 	start, before := 0, false

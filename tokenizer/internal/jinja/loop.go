@@ -9,7 +9,7 @@ import (
 func (p *parser) fors() stmt {
 	names := p.targets()
 	p.want("in")
-	all := p.or() // an if after it chooses items
+	all := p.or() // a following if selects items
 	var only expr
 	if p.take("if") {
 		only = p.expression()
@@ -61,16 +61,16 @@ func (p *parser) fors() stmt {
 	return func(r *run, s *scope, out *strings.Builder) flow { return turns(r, s, out, all(r, s), 1) }
 }
 
-// looping is what a loop's body knows of it.
+// looping is the state of a loop, as seen by its body.
 type looping struct {
 	items   []any
 	at      int
-	depth   int // 1 for a loop that does not go over the parts of an item of itself
-	changed any // the values of the last call of changed
+	depth   int // 1 unless the loop is a recursive call
+	changed any // values of the last call of changed
 	again   func(r *run, v any) any
 }
 
-// object returns what the loop's body sees. It changes with the loop.
+// object returns the loop variable. It changes with the loop.
 func (l *looping) object() *object {
 	o := &object{attributes: l.attribute, text: func() string { return fmt.Sprintf("<LoopContext %d/%d>", l.at+1, len(l.items)) }}
 	o.call = func(r *run, args []any, _ *Dict) any {

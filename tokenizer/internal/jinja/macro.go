@@ -7,7 +7,7 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// function is the parameters and the body of a macro.
+// function holds the parameters and the body of a macro.
 type function struct {
 	name           string
 	names          []string
@@ -28,7 +28,7 @@ func (p *parser) macro() stmt {
 	}
 }
 
-// callBlock parses {% call(a, b) f(x) %}, whose body f may call as caller.
+// callBlock parses {% call(a, b) f(x) %}; f may call the body as caller.
 func (p *parser) callBlock() stmt {
 	at := p.at
 	if p.take("(") {
@@ -58,7 +58,7 @@ func (p *parser) callBlock() stmt {
 	}
 }
 
-// postfixCall parses a call, which gets a caller as a further argument.
+// postfixCall parses a call, which receives caller as an additional argument.
 func (p *parser) postfixCall() func(r *run, s *scope, caller any) any {
 	line := p.now().line
 	v := p.primary()
@@ -129,7 +129,7 @@ func (p *parser) functionBody(f *function, stop string) {
 	p.close()
 }
 
-// in returns a macro that sees the variables of where it is defined.
+// in returns a macro that closes over the variables of its definition.
 func (f *function) in(s *scope) *object {
 	return &object{
 		call: func(r *run, args []any, named *Dict) any { return f.run(r, s, args, named) },
@@ -196,10 +196,10 @@ func (f *function) run(r *run, s *scope, args []any, named *Dict) any {
 	return r.captured(f.body, in)
 }
 
-// block is a part of a template with a name.
+// block is a named part of a template.
 type block struct{ body stmt }
 
-// block parses {% block name %}, which is written where it stands, and where self.name() is.
+// block parses {% block name %}, which is rendered in place and by self.name().
 func (p *parser) block() stmt {
 	which := p.word()
 	if p.blocks[which] != nil {
@@ -220,7 +220,7 @@ func (p *parser) block() stmt {
 	}
 	p.close()
 	return func(r *run, s *scope, out *strings.Builder) flow {
-		for !scoped && s.up != nil { // it sees what is defined outside of loops and macros
+		for !scoped && s.up != nil { // it sees variables defined outside of loops and macros
 			s = s.up
 		}
 		b.body(r, inside(s), out)
@@ -228,7 +228,7 @@ func (p *parser) block() stmt {
 	}
 }
 
-// self is the blocks of a template as functions.
+// self exposes the blocks of a template as functions.
 func (r *run) self(blocks map[string]*block, root *scope) any {
 	return &object{attributes: func(name string) any {
 		b := blocks[name]

@@ -9,7 +9,7 @@ func escapeHTML(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "'", "&#39;", `"`, "&#34;").Replace(s)
 }
 
-// escaped returns a value as text without characters that HTML has a meaning for.
+// escaped returns a value as text escaped for HTML.
 func (r *run) escaped(v any) markup {
 	if m, ok := v.(markup); ok {
 		return m
@@ -17,7 +17,7 @@ func (r *run) escaped(v any) markup {
 	return markup(r.made(escapeHTML(r.show(v))))
 }
 
-// escapedAll returns the values for a format of markup.
+// escapedAll escapes the arguments of a format string that is markup.
 func (r *run) escapedAll(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -35,7 +35,7 @@ func (r *run) escapedAll(v any) any {
 	return v
 }
 
-// together joins two values as text. It is markup if one of them is.
+// together concatenates two values as text. The result is markup if either one is.
 func (r *run) together(a, b any) any {
 	_, m1 := a.(markup)
 	_, m2 := b.(markup)
@@ -45,7 +45,7 @@ func (r *run) together(a, b any) any {
 	return r.made(r.show(a) + r.show(b))
 }
 
-// printed is what {{ }} writes of a value.
+// printed returns the text that {{ }} writes for a value.
 func (r *run) printed(v any) string {
 	if r.escape {
 		return string(r.escaped(v))
@@ -53,7 +53,7 @@ func (r *run) printed(v any) string {
 	return r.show(v)
 }
 
-// captured returns the text that a part writes as a value.
+// captured returns the text written by a part as a value.
 func (r *run) captured(b stmt, s *scope) any {
 	text := r.capture(b, s)
 	if r.escape {
@@ -62,7 +62,7 @@ func (r *run) captured(b stmt, s *scope) any {
 	return text
 }
 
-// stripTags takes comments and tags out of a text, and joins its words with single spaces.
+// stripTags removes comments and tags from a text, and separates its words by single spaces.
 func stripTags(s string) string {
 	for _, tag := range [][2]string{{"<!--", "-->"}, {"<", ">"}} {
 		var out strings.Builder

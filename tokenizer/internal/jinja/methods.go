@@ -24,7 +24,7 @@ func (r *run) attribute(v any, name string) any {
 	return undefined{name}
 }
 
-// method returns an attribute that a value has because of its type, nil if there is none.
+// method returns a method of a value's type, nil if there is none.
 func (r *run) method(v any, name string) any {
 	switch v := v.(type) {
 	case *Dict:
@@ -86,7 +86,7 @@ func (r *run) item(v, i any) any {
 	return undefined{"an item"}
 }
 
-// bounds returns the places of v[a:b:c] in a sequence of n items.
+// bounds returns the indices selected by v[a:b:c] in a sequence of n items.
 func (r *run) bounds(at [3]any, n int) []int {
 	number := func(x any, usual int) int {
 		if x == nil {
@@ -143,7 +143,7 @@ func (r *run) slice(v any, at [3]any) any {
 	return &list{items: out, tuple: v.(*list).tuple}
 }
 
-// argument returns an argument that a function must be given.
+// argument returns a required argument of a function.
 func (r *run) argument(args []any, i int) any {
 	if i >= len(args) {
 		r.fail("a function lacks an argument")
@@ -211,7 +211,7 @@ func (r *run) ofDict(d *Dict, name string) any {
 	return nil
 }
 
-// fromKeys is Python's dict.fromkeys.
+// fromKeys implements Python's dict.fromkeys.
 func fromKeys(r *run, args []any, _ *Dict) any {
 	d := NewDict()
 	var v any
@@ -308,10 +308,10 @@ func ofNumber(v any, name string) any {
 	return nil
 }
 
-// isNumeric is Python's isnumeric, but for ideographs that are numbers.
+// isNumeric implements Python's isnumeric, except for ideographs that are numbers.
 func isNumeric(c rune) bool { return unicode.IsNumber(c) }
 
-// isDigit is Python's isdigit: decimal digits, and those that are raised, lowered or in circles.
+// isDigit implements Python's isdigit: decimal digits, and superscript, subscript and circled ones.
 func isDigit(c rune) bool {
 	return unicode.Is(unicode.Nd, c) || c == '²' || c == '³' || c == '¹' || c == 0x2070 || c >= 0x2074 && c <= 0x2079 || c >= 0x2080 && c <= 0x2089 ||
 		c >= 0x2460 && c <= 0x2468 || c >= 0x2474 && c <= 0x247c || c >= 0x2488 && c <= 0x2490

@@ -7,7 +7,7 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// flow says how a part of a template ended.
+// flow tells how the rendering of a statement ended.
 type flow int
 
 const (
@@ -16,10 +16,10 @@ const (
 	nextItem
 )
 
-// stmt writes a part of a template.
+// stmt renders a part of a template.
 type stmt func(r *run, s *scope, out *strings.Builder) flow
 
-// scope is the variables of a part of a template.
+// scope holds the variables of a part of a template.
 type scope struct {
 	values map[string]any
 	up     *scope
@@ -40,7 +40,7 @@ func (r *run) lookup(s *scope, name string) any {
 	return undefined{name}
 }
 
-// write appends to a result, whose length is bounded.
+// write appends to the output, bounding its length.
 func (r *run) write(out *strings.Builder, s string) {
 	if r.spend(1 + len(s)/16); out.Len()+len(s) > maxOutput {
 		r.fail("the text is longer than %d bytes", maxOutput)
@@ -48,8 +48,7 @@ func (r *run) write(out *strings.Builder, s string) {
 	out.WriteString(s)
 }
 
-// body parses up to one of the words in stop, which it takes, with the tag's
-// beginning; it leaves what follows the word.
+// body parses up to one of the words in stop. It consumes the beginning of that tag and the word, but not the rest.
 func (p *parser) body(stop ...string) (stmt, string) {
 	defer p.deeper()()
 	var all []stmt
@@ -106,7 +105,7 @@ func sequence(all []stmt) stmt {
 	}
 }
 
-// close takes the end of a tag.
+// close consumes the end of a tag.
 func (p *parser) close() {
 	if p.now().kind != tagEnd {
 		p.fail("%s, want the end of the tag", quoted.Text(p.now().text))
@@ -114,7 +113,7 @@ func (p *parser) close() {
 	p.at++
 }
 
-// list parses a value, or several with commas, which are a tuple.
+// list parses a value, or several separated by commas, which form a tuple.
 func (p *parser) list() expr {
 	v := p.expression()
 	if !(p.now().kind == operator && p.now().text == ",") {
@@ -156,7 +155,7 @@ func (p *parser) statement(word string) stmt {
 			r.escape = before
 			return f
 		}
-	case "generation": // marks what the model writes
+	case "generation": // marks text written by the model
 		p.close()
 		b, _ := p.body("endgeneration")
 		p.close()
@@ -222,7 +221,7 @@ func (p *parser) statement(word string) stmt {
 	return nil
 }
 
-// capture returns the text that a part writes.
+// capture returns the text written by a part.
 func (r *run) capture(b stmt, s *scope) string {
 	var out strings.Builder
 	b(r, s, &out)

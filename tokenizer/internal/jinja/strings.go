@@ -242,8 +242,8 @@ func ofString(s, name string) any {
 	return nil
 }
 
-// within returns the part of a text that the second and third argument of a method name, how many characters are before it, and
-// whether it exists.
+// within returns the part of a text selected by the second and third argument of a method, the number of characters
+// preceding it, and whether it exists.
 func (r *run) within(s string, args []any) (part string, before int, ok bool) {
 	if len(args) < 2 {
 		return s, 0, true
@@ -270,7 +270,7 @@ func (r *run) within(s string, args []any) (part string, before int, ok bool) {
 	return string(runes[from:to]), from, true
 }
 
-// strip takes white space, or some characters, from the ends of a text.
+// strip removes white space, or the given characters, from the ends of a text.
 func (r *run) strip(s string, chars any, left, right bool) string {
 	in := space
 	if chars != nil {
@@ -286,7 +286,7 @@ func (r *run) strip(s string, chars any, left, right bool) string {
 	return s
 }
 
-// fill makes a text at least as long as width says.
+// fill pads a text to the given width.
 func (r *run) fill(s string, width int, with, where string) string {
 	missing := width - utf8.RuneCountInString(s)
 	if missing <= 0 {
@@ -304,11 +304,11 @@ func (r *run) fill(s string, width int, with, where string) string {
 		}
 		return r.made(sign + r.repeat(with, missing) + s)
 	}
-	left := missing/2 + missing&width&1 // as CPython's
+	left := missing/2 + missing&width&1 // as in CPython
 	return r.made(r.repeat(with, left) + s + r.repeat(with, missing-left))
 }
 
-// lines is Python's splitlines.
+// lines implements Python's splitlines.
 func (r *run) lines(s string, ends bool) any {
 	out := &list{}
 	for s != "" {
@@ -334,7 +334,7 @@ func (r *run) lines(s string, ends bool) any {
 	return out
 }
 
-// replace replaces at most n times, always where n is below zero.
+// replace replaces at most n occurrences, or all of them if n is negative.
 func (r *run) replace(s, old, with string, n int) string {
 	count := strings.Count(s, old)
 	if n >= 0 {
@@ -344,7 +344,7 @@ func (r *run) replace(s, old, with string, n int) string {
 	return strings.Replace(s, old, with, n)
 }
 
-// join joins items with a string between them.
+// join concatenates items, separated by a string.
 func (r *run) join(items []any, sep string) string {
 	var out strings.Builder
 	for i, x := range items {
@@ -356,7 +356,7 @@ func (r *run) join(items []any, sep string) string {
 	return out.String()
 }
 
-// split cuts at most n times (always where n is below zero), from the right if so asked.
+// split splits at most n times (without limit if n is negative), from the right if right is set.
 func (r *run) split(s, sep string, most int, right bool) any {
 	out := &list{}
 	rest := s
@@ -406,7 +406,7 @@ func (r *run) split(s, sep string, most int, right bool) any {
 	return out
 }
 
-// parseInteger is Python's int of a text and a base, 0 for that of its prefix.
+// parseInteger implements Python's int of a text and a base; base 0 follows the prefix.
 func parseInteger(s string, base int) (any, bool) {
 	s = strings.ToLower(strings.TrimFunc(s, space))
 	sign := ""
@@ -433,13 +433,13 @@ func parseInteger(s string, base int) (any, bool) {
 	return small(v), true
 }
 
-// plainDigits returns a text with the decimal digits of all scripts as ASCII has them.
+// plainDigits converts the decimal digits of all scripts to ASCII.
 func plainDigits(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c < 0x80 || !unicode.Is(unicode.Nd, c) {
 			return c
 		}
-		d := rune(0) // digits stand in tens
+		d := rune(0) // digits come in runs of ten
 		for unicode.Is(unicode.Nd, c-d-1) && d < 9 {
 			d++
 		}
@@ -447,14 +447,14 @@ func plainDigits(s string) string {
 	}, s)
 }
 
-// parseFloat is Python's float of a text.
+// parseFloat implements Python's float of a text.
 func parseFloat(s string) (float64, bool) {
 	s = plainDigits(strings.TrimFunc(s, space))
 	if strings.ContainsAny(s, "xXpP") || strings.HasPrefix(s, "_") || strings.HasSuffix(s, "_") || strings.Contains(s, "__") {
 		return 0, false
 	}
 	f, err := strconv.ParseFloat(strings.ReplaceAll(s, "_", ""), 64)
-	if err != nil && f != 0 { // too large: infinite
+	if err != nil && f != 0 { // out of range: infinite
 		return f, true
 	}
 	return f, err == nil

@@ -2,7 +2,7 @@ package jinja
 
 import "strings"
 
-// testNamed returns a test, what stands after "is".
+// testNamed returns a test, as used after "is".
 func testNamed(name string) (func(r *run, v any, args []any) bool, bool) {
 	kind := func(f func(v any) bool) (func(*run, any, []any) bool, bool) {
 		return func(_ *run, v any, _ []any) bool { return f(v) }, true
@@ -44,7 +44,7 @@ func testNamed(name string) (func(r *run, v any, args []any) bool, bool) {
 				return true
 			case *object:
 				return v.call != nil
-			case undefined: // whose call is an error
+			case undefined: // calling it is an error
 				return true
 			}
 			return false
@@ -112,7 +112,7 @@ func testNamed(name string) (func(r *run, v any, args []any) bool, bool) {
 	return nil, false
 }
 
-// same is Python's is. Numbers and strings that are equal are taken for one.
+// same implements Python's is. Equal numbers and strings count as identical.
 func (r *run) same(a, b any) bool {
 	switch a := a.(type) {
 	case nil:

@@ -13,45 +13,45 @@ import (
 )
 
 // Values are nil, bool, int64, *big.Int, float64, string, markup, *list, *Dict, undefined, callable and *object. An
-// integer is an int64 if it fits into one.
+// integer is an int64 if it fits.
 type (
-	// list is a list or a tuple of Python, or what a function returns to be gone over.
+	// list is a Python list or tuple, or an iterable returned by a function.
 	list struct {
 		items []any
 		tuple bool
-		view  string   // what Python calls it, "" for a list or a tuple
-		names []string // of the items, in a tuple that has attributes
+		view  string   // Python's name of an iterable, "" for a list or a tuple
+		names []string // names of the items in a named tuple
 	}
-	// markup is text that needs no escapes for HTML.
+	// markup is text that is already escaped for HTML.
 	markup string
-	// undefined is what a name or an attribute that is not there gives.
+	// undefined is the value of an unknown name or attribute.
 	undefined struct{ name string }
 	callable  func(r *run, args []any, named *Dict) any
-	// object has attributes and may be called.
+	// object has attributes and may be callable.
 	object struct {
-		attributes func(name string) any // nil: there is none
+		attributes func(name string) any // returns nil for an unknown attribute
 		call       callable
-		text       func() string // nil: what a function has
+		text       func() string // nil means the text of a function
 	}
 )
 
-// The views that have no items by number, and are true whatever they have.
+// generator is the view of iterables that cannot be indexed, and that are true even if empty.
 const generator = "generator"
 
-// decode's big numbers have up to so many digits, as Python's have.
+// maxDigits is the maximum number of digits of an integer in a text, as in Python.
 const maxDigits = 4300
 
-// Dict is a dictionary that keeps the order of its keys, as Python's does.
+// Dict is a dictionary preserving the order of its keys, like Python's.
 type Dict struct {
 	keys   []any
 	values map[any]any // by hash
-	space  bool        // a namespace, whose attributes can be set
+	space  bool        // a namespace with assignable attributes
 }
 
 // NewDict returns an empty dictionary.
 func NewDict() *Dict { return &Dict{values: map[any]any{}} }
 
-// Set sets the value of a key. Values are those that [Decode] returns.
+// Set sets the value of a key. Values are as returned by [Decode].
 func (d *Dict) Set(key string, value any) { d.put(key, key, value) }
 
 func (d *Dict) put(key, hash, value any) {
@@ -67,13 +67,13 @@ func (d *Dict) Get(key string) (any, bool) {
 	return v, ok
 }
 
-// at returns the value of a key that the dictionary has.
+// at returns the value of an existing key.
 func (d *Dict) at(key any) any {
 	h, _ := hash(key)
 	return d.values[h]
 }
 
-// Filter returns a copy with the members that keep accepts. All keys are strings.
+// Filter returns a copy with the members accepted by keep. All keys must be strings.
 func (d *Dict) Filter(keep func(key string, value any) bool) *Dict {
 	out := NewDict()
 	for _, k := range d.keys {
@@ -84,7 +84,7 @@ func (d *Dict) Filter(keep func(key string, value any) bool) *Dict {
 	return out
 }
 
-// Update sets all that o has.
+// Update sets all members of o.
 func (d *Dict) Update(o *Dict) {
 	for _, k := range o.keys {
 		h, _ := hash(k)
@@ -92,10 +92,10 @@ func (d *Dict) Update(o *Dict) {
 	}
 }
 
-// maxKey is how many values a tuple that is a key may have, with those of tuples in it.
+// maxKey is the maximum number of values in a tuple used as a key, including nested tuples.
 const maxKey = 1000
 
-// hash returns what is equal for equal keys, and whether a value can be a key.
+// hash returns a comparable value that is equal for equal keys, and whether a value can be a key.
 func hash(v any) (any, bool) {
 	left := maxKey
 	return hashed(v, &left)
@@ -147,7 +147,7 @@ func NewList(items ...any) any { return &list{items: items} }
 
 func tuple(items ...any) *list { return &list{items: items, tuple: true} }
 
-// Items returns the items of a list, and whether v is one.
+// Items returns the items of a list, and whether v is a list.
 func Items(v any) ([]any, bool) {
 	l, ok := v.(*list)
 	if !ok {
@@ -156,14 +156,14 @@ func Items(v any) ([]any, bool) {
 	return l.items, true
 }
 
-// JSON returns the text of a value as Python's json.dumps writes it, without ASCII escapes.
+// JSON formats a value like Python's json.dumps, without ASCII escapes.
 func JSON(v any) (text string, err error) {
 	defer caught(&err)
 	r := &run{budget: maxBudget}
 	return r.json(v, nil, NewDict()), nil
 }
 
-// truth is Python's bool.
+// truth implements Python's bool.
 func truth(v any) bool {
 	switch v := v.(type) {
 	case nil, undefined:
@@ -186,7 +186,7 @@ func truth(v any) bool {
 	return true
 }
 
-// show is Python's str.
+// show implements Python's str.
 func (r *run) show(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -199,7 +199,7 @@ func (r *run) show(v any) string {
 	return r.repr(v, 0)
 }
 
-// repr is Python's repr.
+// repr implements Python's repr.
 func (r *run) repr(v any, depth int) string {
 	if r.spend(1); depth > maxDepth {
 		r.fail("a value contains others deeper than %d", maxDepth)
@@ -255,7 +255,7 @@ func (r *run) repr(v any, depth int) string {
 	return "<function>"
 }
 
-// digits returns an integer in decimal digits.
+// digits formats an integer in decimal.
 func (r *run) digits(v *big.Int) string {
 	r.spend(v.BitLen() / 16)
 	s := v.String()
@@ -265,7 +265,7 @@ func (r *run) digits(v *big.Int) string {
 	return s
 }
 
-// float is a number as Python writes it.
+// float formats a number as Python does.
 func float(f float64) string {
 	switch {
 	case math.IsInf(f, 1):
@@ -285,7 +285,7 @@ func float(f float64) string {
 	return s
 }
 
-// quote is Python's repr of a string, or its ascii.
+// quote implements Python's repr of a string, or its ascii.
 func quote(s string, ascii bool) string {
 	mark := byte('\'')
 	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {
@@ -315,7 +315,7 @@ func quote(s string, ascii bool) string {
 	return string(append(out, mark))
 }
 
-// equal is Python's ==.
+// equal implements Python's ==.
 func (r *run) equal(a, b any, depth int) bool {
 	if r.spend(1); depth > maxDepth {
 		r.fail("values contain others deeper than %d", maxDepth)
@@ -360,7 +360,7 @@ func isText(v any) bool {
 	return false
 }
 
-// less is Python's <.
+// less implements Python's <.
 func (r *run) less(a, b any) bool {
 	switch {
 	case isNumber(a) && isNumber(b):
@@ -405,7 +405,7 @@ func (r *run) typed(v any) string {
 	return "a function"
 }
 
-// each returns what a loop goes over: items, keys, or characters.
+// each returns the elements that a loop iterates over: items, keys, or characters.
 func (r *run) each(v any) []any {
 	switch v := v.(type) {
 	case *list:

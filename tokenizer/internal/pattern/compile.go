@@ -8,16 +8,16 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// op is what an instruction does.
+// op is the operation of an instruction.
 type op uint8
 
 const (
 	opSet    op = iota // match one rune of set
 	opLoop             // match runes of set, from min to max times
 	opChoice           // try the targets in order
-	opJump             // go on at to
-	opAnchor           // match nothing, at a place of kind anchor
-	opSub              // match the instructions from to, for a look or an atomic group
+	opJump             // continue at to
+	opAnchor           // match the empty string at a position of kind anchor
+	opSub              // match the instructions up to to, for a lookaround or an atomic group
 	opMatch            // the end
 )
 
@@ -28,24 +28,23 @@ type inst struct {
 	kind     kind
 	to       int
 	targets  []int
-	first    *[257]uint64 // which targets can begin with a byte; 256 stands for the end of the text
+	first    *[257]uint64 // targets that can begin with a byte; 256 stands for the end of the text
 	anchor   byte
-	look     bool // opSub: match nothing
+	look     bool // opSub: consume nothing
 	negated  bool
-	behind   int // opSub: how many runes before the place the match begins
+	behind   int // opSub: number of runes before the position where the match begins
 }
 
-// Pattern is a compiled regular expression. Many goroutines may use it at once.
+// Pattern is a compiled regular expression. It is safe for concurrent use.
 type Pattern struct {
 	src  string
 	code []inst
-	// begin says which bytes a match can begin with; 256 stands for an empty match.
+	// begin holds the possible first bytes of a match; 256 stands for an empty match.
 	begin    [257]bool
 	machines sync.Pool // of *machine
 }
 
-// Compile reads a regular expression. An error names the expression, the byte
-// and what is wrong there.
+// Compile compiles a regular expression. An error names the expression, the byte and the mistake.
 func Compile(src string) (*Pattern, error) {
 	p := &parser{src: src}
 	if len(src) > maxBytes {
@@ -129,7 +128,7 @@ func (c *compiler) node(n node) error {
 	return nil
 }
 
-// sub emits i, and behind it the instructions of n, which end with a match.
+// sub emits i, followed by the instructions of n and a match.
 func (c *compiler) sub(i inst, n node) error {
 	at := c.emit(i)
 	if err := c.node(n); err != nil {
@@ -142,7 +141,7 @@ func (c *compiler) sub(i inst, n node) error {
 
 func (c *compiler) choice(n choice) error {
 	if len(n.of) > 64 {
-		// Choices of choices: the first 63 alternatives, and the others.
+		// Nest choices: the first 63 alternatives, and the rest.
 		n = choice{append(append([]node(nil), n.of[:63]...), choice{n.of[63:]})}
 	}
 	at := c.emit(inst{op: opChoice, first: &[257]uint64{}})
@@ -180,7 +179,7 @@ func (c *compiler) repeat(n repeat) error {
 			return err
 		}
 	}
-	again := func() choice { // one more, or none
+	again := func() choice { // one more repetition, or none
 		alternatives := choice{[]node{n.of, seq{}}}
 		if n.kind == lazy {
 			alternatives.of[0], alternatives.of[1] = alternatives.of[1], alternatives.of[0]
@@ -195,7 +194,7 @@ func (c *compiler) repeat(n repeat) error {
 		if err := c.choice(again()); err != nil {
 			return err
 		}
-		// The jump behind the alternative that has a body goes back to the choice.
+		// The jump after the alternative with a body goes back to the choice.
 		end := c.code[at].targets[1] - 1
 		if n.kind == lazy {
 			end = len(c.code) - 1
@@ -215,9 +214,9 @@ func (c *compiler) repeat(n repeat) error {
 	return c.node(optional)
 }
 
-// start says how a match can begin.
+// start describes the possible beginnings of a match.
 type start struct {
-	bytes    [257]bool // the first byte of a match that is not empty
+	bytes    [257]bool // first byte of a non-empty match
 	nullable bool      // a match can be empty
 }
 
@@ -261,13 +260,13 @@ func starts(n node) start {
 		out.nullable = out.nullable || n.min == 0
 	case atomic:
 		return starts(n.of)
-	default: // looks and anchors
+	default: // lookarounds and anchors
 		out.nullable = true
 	}
 	return out
 }
 
-// width returns how many runes every match of n has, and whether it is one number.
+// width returns the number of runes in a match of n, and whether it is the same for every match.
 func width(n node) (int, bool) {
 	switch n := n.(type) {
 	case runes:

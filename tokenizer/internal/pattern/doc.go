@@ -1,12 +1,9 @@
-// Package pattern finds the matches of the regular expressions with which
-// tokenizers cut text into words.
+// Package pattern matches the regular expressions used by tokenizers to split text into words.
 //
-// Published patterns are written for Oniguruma, the engine of the package
-// tokenizers of Hugging Face: they look ahead, have possessive repetitions and
-// nested classes, and [Compile] reads that syntax. Groups only group; there are
-// no captures and no back references.
+// Published patterns are written for Oniguruma, the engine of Hugging Face's package tokenizers: they use
+// lookahead, possessive repetitions and nested classes, and [Compile] supports that syntax. Groups do not capture;
+// there are no back references.
 //
-// [Pattern.Match] tries the alternatives of a pattern in their order and goes
-// back where one fails. What it tries is counted, so a pattern that would take
-// exponential time ends with [ErrBudget].
+// [Pattern.Each] tries the alternatives of a pattern in order, backtracking on failure. It counts its steps, so a
+// pattern that would take exponential time fails with [ErrBudget].
 package pattern

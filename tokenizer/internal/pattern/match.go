@@ -9,30 +9,30 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// ErrBudget says that a pattern tried more ways to match a text than it may.
+// ErrBudget reports that matching took too many steps.
 var ErrBudget = errors.New("the pattern takes too many steps on this text")
 
-// Steps that finding all matches in a text may take. Published patterns take
-// fewer than 10 per byte; the budget ends those that take exponential time.
+// Limits on the steps of finding all matches in a text. Published patterns take fewer than 10 per byte; the limit
+// stops patterns taking exponential time.
 const (
 	stepsPerByte = 300
 	stepsMore    = 1 << 20
 )
 
-// frame is a place to go on at when a match fails.
+// frame is a backtracking point.
 type frame struct {
 	pc, pos int
-	// least is where a loop can end at the earliest: it gives back one rune at a
-	// time until then. -1 for frames that are no loop's.
+	// least is the earliest end of a loop, which gives back one rune at a time until then; -1 for frames of other
+	// instructions.
 	least int
-	// mask has the alternatives of a choice that are still to try.
+	// mask holds the remaining alternatives of a choice.
 	mask uint64
 }
 
-// maxKept is how many frames the memory may have that is kept for the next text.
+// maxKept is the maximum number of frames in memory kept for the next text.
 const maxKept = 1 << 12
 
-// machine is the memory of one search.
+// machine holds the memory of a search.
 type machine struct {
 	code  []inst
 	text  string
@@ -40,9 +40,9 @@ type machine struct {
 	stack []frame
 }
 
-// Each calls f with the bytes of every match in text, from left to right, as
-// long as f returns nil, and returns the first error of f, or one that wraps
-// [ErrBudget]. A match that is empty does not follow a match immediately.
+// Each calls f with the bounds of every match in text, from left to right, while f returns nil. It returns the
+// first error of f, or an error wrapping [ErrBudget]. An empty match does not follow immediately after another
+// match.
 func (p *Pattern) Each(text string, f func(start, end int) error) error {
 	m, _ := p.machines.Get().(*machine)
 	if m == nil {
@@ -54,7 +54,7 @@ func (p *Pattern) Each(text string, f func(start, end int) error) error {
 			p.machines.Put(m)
 		}
 	}()
-	last := -1 // where the match before ended
+	last := -1 // end of the previous match
 	for at := 0; at <= len(text); {
 		first := 256
 		if at < len(text) {
@@ -79,7 +79,7 @@ func (p *Pattern) Each(text string, f func(start, end int) error) error {
 	return nil
 }
 
-// runeLength returns the bytes of the rune at, and 1 at the end.
+// runeLength returns the length of the rune at a position, and 1 at the end.
 func runeLength(text string, at int) int {
 	if at >= len(text) || text[at] < utf8.RuneSelf {
 		return 1
@@ -88,7 +88,7 @@ func runeLength(text string, at int) int {
 	return n
 }
 
-// in returns the bytes of the rune at pos if it is in s, and 0 if not.
+// in returns the length of the rune at pos if it is in s, and 0 otherwise.
 func (m *machine) in(s *set, pos int) int {
 	if pos >= len(m.text) {
 		return 0
@@ -106,7 +106,7 @@ func (m *machine) in(s *set, pos int) int {
 	return 0
 }
 
-// match runs the code from pc at pos and returns where the match ends, -1 if there is none.
+// match runs the code from pc at pos and returns the end of the match, or -1 if there is none.
 func (m *machine) match(pc, pos int) int {
 	base := len(m.stack)
 	for {
@@ -158,7 +158,7 @@ func (m *machine) match(pc, pos int) int {
 	}
 }
 
-// back returns where to go on after a failure.
+// back returns where to continue after a failure.
 func (m *machine) back() (pc, pos int) {
 	f := &m.stack[len(m.stack)-1]
 	switch {
@@ -167,7 +167,7 @@ func (m *machine) back() (pc, pos int) {
 		if f.mask &= f.mask - 1; f.mask == 0 {
 			m.stack = m.stack[:len(m.stack)-1]
 		}
-	case m.code[f.pc].kind == lazy: // a loop that takes one rune more
+	case m.code[f.pc].kind == lazy: // a lazy loop taking one more rune
 		i := &m.code[f.pc]
 		pc, pos = f.pc+1, f.pos
 		n := m.in(i.set, pos)
@@ -176,7 +176,7 @@ func (m *machine) back() (pc, pos int) {
 		} else {
 			f.pos += n
 		}
-	default: // a loop that gives back one rune
+	default: // a greedy loop giving back one rune
 		_, n := utf8.DecodeLastRuneInString(m.text[:f.pos])
 		f.pos -= n
 		pc, pos = f.pc+1, f.pos
@@ -187,7 +187,7 @@ func (m *machine) back() (pc, pos int) {
 	return pc, pos
 }
 
-// loop matches the runes of a loop at pos, and remembers what else it could match.
+// loop matches the runes of a loop at pos, and pushes a frame for its other matches.
 func (m *machine) loop(i *inst, pc, pos int) (int, bool) {
 	count, least, begin := 0, pos, pos
 	for i.max < 0 || count < i.max {
@@ -197,7 +197,7 @@ func (m *machine) loop(i *inst, pc, pos int) (int, bool) {
 				break
 			}
 		}
-		if pos < len(m.text) && m.text[pos] < utf8.RuneSelf { // as in does, without a call
+		if pos < len(m.text) && m.text[pos] < utf8.RuneSelf { // inlined from in
 			b := m.text[pos]
 			if i.set.bits[b>>6]&(1<<(b&63)) == 0 {
 				break
@@ -219,8 +219,8 @@ func (m *machine) loop(i *inst, pc, pos int) (int, bool) {
 	}
 	switch {
 	case i.kind == lazy:
-		// The frame begins one rune on; least counts the runes that may still be
-		// taken, and is below zero where there is no limit.
+		// The frame begins at the next rune; least counts the runes that may still be taken, and is negative without a
+		// limit.
 		if n := m.in(i.set, pos); n > 0 && i.max != i.min {
 			more := -1
 			if i.max >= 0 {
@@ -234,7 +234,7 @@ func (m *machine) loop(i *inst, pc, pos int) (int, bool) {
 	return pos, true
 }
 
-// sub matches a look or an atomic group at pos.
+// sub matches a lookaround or an atomic group at pos.
 func (m *machine) sub(i *inst, pc, pos int) (int, bool) {
 	at := pos
 	for range i.behind {

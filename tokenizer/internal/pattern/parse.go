@@ -10,7 +10,7 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// A pattern is parsed into a tree of nodes.
+// node is a node of the syntax tree.
 type node interface{}
 
 type (
@@ -30,13 +30,13 @@ type (
 	anchor struct{ kind byte } // ^ $ A z Z b B
 )
 
-// kind says in which order a repetition tries its counts.
+// kind is the order in which a repetition tries its counts.
 type kind int
 
 const (
 	greedy     kind = iota // most first
 	lazy                   // least first
-	possessive             // most, and no other
+	possessive             // most only
 )
 
 // Limits of a pattern. Published ones have up to 700 bytes, and 4 levels.
@@ -44,14 +44,14 @@ const (
 	maxBytes  = 1 << 14
 	maxDepth  = 50
 	maxRepeat = 1000
-	maxNodes  = 1 << 14 // instructions, after repetitions are written out
+	maxNodes  = 1 << 14 // instructions, after expanding repetitions
 )
 
 type parser struct {
 	src   string
 	at    int
 	fold  bool // (?i)
-	dot   bool // (?m) of Oniguruma and (?s) of others: a dot matches a line's end
+	dot   bool // (?m) in Oniguruma and (?s) elsewhere: a dot matches newlines
 	depth int
 }
 
@@ -133,7 +133,7 @@ func (p *parser) repeated() (node, error) {
 		case '{':
 			var ok bool
 			if r.min, r.max, ok = p.counts(); !ok {
-				return n, nil // a brace as such
+				return n, nil // a literal brace
 			}
 			counted = true
 		default:
@@ -162,7 +162,7 @@ func (p *parser) repeated() (node, error) {
 	return n, nil
 }
 
-// counts reads {n}, {n,}, {,m} or {n,m}; it reads nothing where there is none of them.
+// counts parses {n}, {n,}, {,m} or {n,m}; it consumes nothing if there is none.
 func (p *parser) counts() (lo, hi int, ok bool) {
 	end := strings.IndexByte(p.src[p.at:], '}')
 	if end < 0 {
@@ -234,7 +234,7 @@ func (p *parser) atom() (node, error) {
 	return p.literal(single(p.next())), nil
 }
 
-// group parses what follows an opening parenthesis.
+// group parses the part following an opening parenthesis.
 func (p *parser) group() (node, error) {
 	wrap := func(n node) node { return n }
 	fold, dot := p.fold, p.dot
@@ -266,7 +266,7 @@ func (p *parser) group() (node, error) {
 				on = false
 			case ':':
 				break flags
-			case ')': // until the end of the group around
+			case ')': // up to the end of the enclosing group
 				n, err := p.alternatives()
 				p.fold, p.dot = fold, dot
 				return n, err
@@ -286,7 +286,7 @@ func (p *parser) group() (node, error) {
 	return wrap(n), nil
 }
 
-// escape parses what follows a backslash, in a class and outside.
+// escape parses the part following a backslash, inside and outside of classes.
 func (p *parser) escape() (spans, error) {
 	if !p.more() {
 		return nil, p.fail("a backslash at the end")
@@ -354,7 +354,7 @@ func (p *parser) hex(r rune) (spans, error) {
 	return single(rune(v)), nil
 }
 
-// property parses what follows \p: {Name}, {^Name} or one letter.
+// property parses the part following \p: {Name}, {^Name} or one letter.
 func (p *parser) property(negated bool) (spans, error) {
 	var name string
 	if p.has("{") {
@@ -380,14 +380,13 @@ func (p *parser) property(negated bool) (spans, error) {
 	return s, nil
 }
 
-// class parses what follows an opening bracket: members, ranges, nested classes
-// and intersections (&&).
+// class parses the part following an opening bracket: members, ranges, nested classes and intersections (&&).
 func (p *parser) class(depth int) (spans, error) {
 	if depth > maxDepth {
 		return nil, p.fail("classes nest deeper than %d", maxDepth)
 	}
 	negated := p.has("^")
-	var all, s spans // all: what stands before an &&
+	var all, s spans // all: operands preceding an &&
 	both := false
 	for first := true; ; first = false {
 		if !p.more() {

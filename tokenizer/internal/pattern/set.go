@@ -8,12 +8,12 @@ import (
 // span is a range of runes, both ends included.
 type span struct{ lo, hi rune }
 
-// spans is a set of runes: sorted ranges that neither overlap nor touch.
+// spans is a set of runes: sorted ranges that are neither overlapping nor adjacent.
 type spans []span
 
 func single(r rune) spans { return spans{{r, r}} }
 
-// normal returns the set of the runes in s, whose ranges may have any order.
+// normal returns the normalised set of the runes in s, given ranges in any order.
 func (s spans) normal() spans {
 	s = slices.Clone(s)
 	slices.SortFunc(s, func(a, b span) int { return int(a.lo) - int(b.lo) })
@@ -30,7 +30,7 @@ func (s spans) normal() spans {
 
 func (s spans) union(o spans) spans { return slices.Concat(s, o).normal() }
 
-// negated returns all runes that are not in s.
+// negated returns the complement of s.
 func (s spans) negated() spans {
 	var out spans
 	next := rune(0)
@@ -50,11 +50,11 @@ func (s spans) intersection(o spans) spans {
 	return s.negated().union(o.negated()).negated()
 }
 
-// folded returns s with all runes that differ from a rune of s by case only.
+// folded adds all runes that differ from a rune of s only by case.
 func (s spans) folded() spans {
 	out := slices.Clone(s)
 	for _, r := range s {
-		if r.hi-r.lo > 1<<12 { // the letters of all scripts: both cases are in the set
+		if r.hi-r.lo > 1<<12 { // letters of all scripts, containing both cases
 			continue
 		}
 		for c := r.lo; c <= r.hi; c++ {
@@ -87,8 +87,7 @@ func fromTable(t *unicode.RangeTable) spans {
 	return out.normal()
 }
 
-// set is a set of runes that answers quickly: a bit for each rune of the basic
-// plane, and ranges for the others.
+// set is a set of runes with fast lookup: a bit for each rune of the basic plane, and ranges for the others.
 type set struct {
 	bits [1 << 10]uint64
 	rest spans
@@ -123,13 +122,12 @@ func (s *set) has(r rune) bool {
 	return found
 }
 
-// Word reports whether \w matches r: a letter, mark, decimal digit, connecting
-// punctuation or joiner.
+// Word reports whether \w matches r: a letter, mark, decimal digit, connecting punctuation or joiner.
 func Word(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic, unicode.Join_Control)
 }
 
-// named returns the runes of the property that \p{name} or [:name:] stands for.
+// named returns the runes of the property \p{name} or [:name:].
 func named(name string) (spans, bool) {
 	switch name {
 	case "word", "Word", "w":
