@@ -201,7 +201,7 @@ func has(path, name string) bool {
 	return err == nil
 }
 
-// named returns path if the suffix of its name tells a format.
+// named returns path if the suffix of its name identifies a format.
 func named(path string) (string, error) {
 	for _, end := range []string{".safetensors", ".gguf", ".safetensors.index.json"} {
 		if strings.HasSuffix(path, end) {
@@ -247,8 +247,8 @@ func (c *Checkpoint) Hold() (release func()) {
 	})
 }
 
-// Drop tells that a tensor's bytes will not be used soon, for example after copying them. They take no memory of
-// the process until they are read again.
+// Drop releases the memory of a tensor's mapped bytes, for example after copying them. They are read from disk again
+// when they are used.
 func (c *Checkpoint) Drop(t tensor.Tensor) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,5 +12,7 @@
 // one, on any mesh and any number of processes, and every rank reads only its own rows.
 //
 // To keep attention and predictions from crossing documents, the program must use the arrays Weights, Positions and
-// Documents in addition to Tokens and Targets; see Apart.
+// Documents in addition to Tokens and Targets; see Apart. The package downloads nothing and filters nothing.
+//
+// Begin with Build and Open. Package data/text provides raw bytes without a tokenizer.
 package data

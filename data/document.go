@@ -41,7 +41,7 @@ func answer(prompt, completion string) document {
 	return document{s, []tokenizer.Span{{Start: len(prompt), End: len(s)}}, tokenizer.Options{Plain: true}, true}
 }
 
-// templateError tells why no conversation of a file can be rendered.
+// templateError is the reason why no conversation of a file can be rendered.
 type templateError struct{ error }
 
 var errNoTemplate = errors.New("the model has no chat template, which says how conversations become texts: write them as prompts with completions, or as texts")

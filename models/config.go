@@ -18,7 +18,7 @@ type reader struct {
 	// defaults are the family's values for settings missing from config.json.
 	defaults map[string]any
 	said     []Setting // the settings found
-	// fractions tells that YaRN's range of pairs begins and ends between two pairs, which GGUF files do not state.
+	// fractions is set if YaRN's range of pairs begins and ends between two pairs, which GGUF files do not state.
 	fractions bool
 	factors   []float32 // of the position frequencies; nil if numbers suffice to describe them in GGUF files
 	err       error

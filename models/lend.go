@@ -45,8 +45,8 @@ func Lend(s *runtime.Session, c *checkpoint.Checkpoint, weights map[string]*Weig
 	return in, nil
 }
 
-// Drop tells that the parameter's bytes in the files c will not be used soon, for example after copying. They take
-// no memory of the process until they are read again.
+// Drop releases the memory of the parameter's bytes in the files c, for example after copying them. They are read
+// from disk again when they are used.
 func (w *Weight) Drop(c *checkpoint.Checkpoint) {
 	for _, t := range w.tensors {
 		c.Drop(t)

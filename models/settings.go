@@ -18,7 +18,7 @@ type Setting struct {
 	// Value is an int, float64, bool, string, []int or []string: the file's value, or the family's default. nil means
 	// that there is nothing to write.
 	Value any
-	// Usual tells that the value is the family's default or follows from other parts of the files. Formats without a
+	// Usual is set if the value is the family's default or follows from other parts of the files. Formats without a
 	// name for the setting then lose nothing.
 	Usual bool
 }

@@ -16,7 +16,7 @@ const (
 
 // windows returns a function giving the maximum number of keys for a query of layer l, 0 for no limit. It is window
 // in the layers listed as sliding in layer_types or, without layer_types, in those for which slides returns true.
-// inGGUF tells which layers have the window in GGUF files, which have no key for it.
+// inGGUF reports which layers have the window in GGUF files, which have no key for it.
 func (r *reader) windows(layers, window int, slides, inGGUF func(l int) bool) func(l int) int {
 	kinds := list[string](r, "layer_types", "the kinds of attention of the layers")
 	if len(kinds) != 0 && len(kinds) != layers {

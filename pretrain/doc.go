@@ -4,6 +4,6 @@
 //	s, err := pretrain.Read("settings.json")
 //	err = pretrain.Run(ctx, stop, s, pretrain.Options{Out: "out", Stdout: os.Stdout})
 //
-// The resulting folder opens in gomoe generate and in transformers. To train a published model further, use package
-// finetune.
+// Begin with Read and Run. The resulting folder opens in gomoe generate and in transformers. To train a published
+// model further, use package finetune.
 package pretrain

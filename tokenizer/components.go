@@ -190,7 +190,7 @@ func (c *component) splitters(depth int) ([]splitter, error) {
 	return nil, fmt.Errorf("type %s, want Sequence, ByteLevel, Split, Metaspace, Whitespace, WhitespaceSplit, CharDelimiterSplit, Digits, Punctuation or BertPreTokenizer", quoted.Text(c.Type))
 }
 
-// scheme tells whether a Metaspace adds its character to every part, or only to the first one.
+// scheme reports whether a Metaspace adds its character to every part, or only to the first one.
 func (c *component) scheme() (always, first bool, err error) {
 	if c.Scheme == nil {
 		return is(c.PrefixSpace, true), false, nil

@@ -15,7 +15,7 @@ type step interface {
 	flush(next sink) // no more tokens follow
 	clone() step     // copies the step with its state; called between tokens
 	// bytes returns the bytes that the step makes of a token in the middle of a text, which may be a part of a
-	// character. joined tells that an earlier step has joined all tokens into one.
+	// character. joined is set if an earlier step has joined all tokens into one.
 	bytes(s string, joined bool) (out string, joins bool)
 }
 

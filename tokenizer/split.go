@@ -20,7 +20,7 @@ type splitter interface {
 	split(p piece, next func(piece) error) error
 }
 
-// behaviour tells how matches of a pattern that splits a text are treated.
+// behaviour is the treatment of matches of a pattern splitting a text.
 type behaviour int
 
 const (

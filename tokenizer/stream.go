@@ -53,7 +53,7 @@ func (s *Stream) Flush() string {
 func (s *Stream) Held() string { return beyond(s.told, s.rest()) }
 
 // Settle returns the characters that Flush would return, up to an incomplete one, and continues decoding. Later
-// texts follow after them, provided that further tokens do not change them.
+// texts follow them, provided that further tokens do not change them.
 func (s *Stream) Settle() string {
 	whole, _, _ := strings.Cut(s.rest(), "\ufffd")
 	more, ok := strings.CutPrefix(whole, s.told)

@@ -17,7 +17,7 @@ import (
 type Turn struct {
 	Message int // index of the message
 	Span
-	// Open tells that no token ends the turn, which is possible only for the last one.
+	// Open is set if no token ends the turn, which is possible only for the last one.
 	Open bool
 }
 

@@ -16,7 +16,7 @@ type unigram struct {
 	unknown float64    // score of a character without a piece
 	bytes   [256]int32 // ids of <0x00> to <0xFF>; -1 for none
 	byBytes bool       // encode a character without a piece as bytes
-	// rounded tells that the model is SentencePiece's, which adds scores in single precision, whereas tokenizers uses
+	// rounded is set if the model is SentencePiece's, which adds scores in single precision, whereas tokenizers uses
 	// double precision, so they break ties differently.
 	rounded bool
 }

@@ -62,7 +62,7 @@ type Ended struct {
 	// Stopped is set if the run ended before its last step because of stop or of Unwritten, in this process or
 	// another.
 	Stopped bool
-	// Unwritten tells why a checkpoint, the metrics or the picture could not be written in this process or another
+	// Unwritten is the reason why a checkpoint, the metrics or the picture could not be written in this process or another
 	// one, for example on a full disk. It ends the run in the same way as stop, so the state is the one after Steps.
 	// It is nil if everything was written, or if another error ended the run.
 	Unwritten error

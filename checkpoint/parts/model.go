@@ -27,7 +27,7 @@ type Tensor struct {
 	// Name is the name in the model's files. A star stands for the number of an expert: there is one tensor for each
 	// index of dimension 0.
 	Name string `json:"name"`
-	// Transposed tells that the files store [out,in] for an array [in,out]. If the name has a star, dimension 0 is not
+	// Transposed is set if the files store [out,in] for an array [in,out]. If the name has a star, dimension 0 is not
 	// counted.
 	Transposed bool `json:"transposed,omitempty"`
 	// Halves, if not 0, is the size of the row blocks that the files store de-interleaved: even rows first, then odd

@@ -45,9 +45,9 @@ func (m *Mapped) Path() string { return m.path }
 // Bytes returns the whole file. Writes to it do not reach the file.
 func (m *Mapped) Bytes() []byte { return m.mem }
 
-// Drop tells that bytes of the file will not be used soon: they take no memory of the process until they are read
-// again. It keeps bytes outside of the file, and bytes sharing a page with other bytes. Data written to the dropped
-// bytes is lost. On systems without such a call, Drop does nothing.
+// Drop releases the memory of a part of the file. Its bytes are read from disk again when they are used. Drop keeps
+// bytes outside of the file, and bytes sharing a page with other bytes. Data written to the released bytes is lost.
+// On systems without such a call, Drop does nothing.
 func (m *Mapped) Drop(part []byte) {
 	if len(part) == 0 || len(m.mem) == 0 {
 		return

@@ -61,7 +61,7 @@ type Model interface {
 	// training; if it is false, no expert may drop a token.
 	Forward(s *nn.Scope, bytes *graph.Value, drop bool) *graph.Value
 	// Config returns the entries of the model's config.json. Name returns a parameter's name in model.safetensors,
-	// with a star for the number of an expert; transposed tells that files store [out,in] for a parameter [in,out].
+	// with a star for the number of an expert; transposed is set if files store [out,in] for a parameter [in,out].
 	Config(o *Options) map[string]any
 	Name(param string) (name string, transposed bool)
 }

@@ -139,7 +139,7 @@ func mean(xs []*graph.Value) *graph.Value {
 }
 
 // Lighter returns the settings that may reduce the memory of the step, placed by cfg. narrow is the step in bf16.
-// name spells a setting for the user, or returns "" if the user cannot change it: remat, microbatches, zero, sums
+// name returns a setting as the user gives it, or "" if the user cannot change it: remat, microbatches, zero, sums
 // or dtype.
 func (c Step) Lighter(cfg gomoe.Config, narrow Step, name func(setting, value string) string) []train.Lighter {
 	var all []train.Lighter

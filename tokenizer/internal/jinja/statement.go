@@ -7,7 +7,7 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// flow tells how the rendering of a statement ended.
+// flow is the way in which the rendering of a statement ended.
 type flow int
 
 const (
