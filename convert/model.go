@@ -39,7 +39,7 @@ type Options struct {
 	// groups. It requires the layout MLX. Type is then the type of scales, biases and everything else; zero keeps the
 	// type of the source, or means f16 for matrices in blocks.
 	Affine nn.Affine
-	// Change, if not nil, replaces rows of a parameter: those of matrix number expert in a stack, or of matrix 0,
+	// Change, if not nil, replaces rows of a parameter: rows of matrix number expert in a stack, or of matrix 0,
 	// starting at row, in the order of the model's files. It may return the given rows, or others of the same shape
 	// with any element type. Calls are not concurrent.
 	Change func(p nn.Param, expert, row int, rows array.Array) (array.Array, error)

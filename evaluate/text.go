@@ -61,7 +61,7 @@ type Load struct {
 func (r Result) Perplexity() float64 { return math.Exp(r.Loss) }
 
 // Text predicts the tokens ids with a model. They are split into consecutive windows. Each window is a separate
-// text, in which every token except the first is predicted from the preceding ones. The last window may be shorter;
+// text: every token except the first is predicted from the preceding ones. The last window may be shorter;
 // it is skipped if it has a single token, which leaves nothing to predict. Losses are summed in order, so Loss has
 // the same bits on every mesh without the axis tp, unless Exchange permits differences. It is an error if there are
 // fewer than two tokens, or a token outside the vocabulary.

@@ -53,7 +53,7 @@ func NewStops(texts []string, t *tokenizer.Tokenizer) *Stops {
 	return s
 }
 
-// markBegin and markEnd enclose a mark. Text is UTF-8, so it contains neither these bytes nor those of a mark's
+// markBegin and markEnd enclose a mark. Text is UTF-8, so it contains neither these bytes nor the bytes of a mark's
 // digits.
 const markBegin, markEnd = "\xff", "\xfe"
 

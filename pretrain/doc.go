@@ -1,5 +1,5 @@
 // Package pretrain trains a model of package models from scratch according to a settings file: architecture, text,
-// mesh, optimiser. Omitted settings default to those of moe_lm, so {} is a valid file.
+// mesh, optimiser. Omitted settings default to the values of moe_lm, so {} is a valid file.
 //
 //	s, err := pretrain.Read("settings.json")
 //	err = pretrain.Run(ctx, stop, s, pretrain.Options{Out: "out", Stdout: os.Stdout})

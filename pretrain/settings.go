@@ -32,8 +32,8 @@ type Settings struct {
 	Rate                 Rate
 	Balance, ZLoss       float64 // coefficients of the router losses
 	// Remat selects the values recomputed in the backward pass to save memory: off, products or all. Microbatches is
-	// the number of microbatches processed in sequence per step. Sums is the element type in which ranks sum
-	// gradients: F32, or BF16 or F16 to halve the traffic. Exact gives the same bits on every mesh of dp and ep.
+	// the number of microbatches processed in sequence per step. Sums is the element type for summing gradients
+	// over ranks: F32, or BF16 or F16 to halve the traffic. Exact gives the same bits on every mesh of dp and ep.
 	Remat        string
 	Microbatches int
 	Sums         graph.DType

@@ -293,7 +293,7 @@ func (f fieldSpans) align(other fieldSpans) (in, inOther int) {
 	return in, inOther
 }
 
-// fields returns the fields of a message in the text. Fields rendered after those of a later message are excluded,
+// fields returns the fields of a message in the text. Fields rendered after the fields of a later message are excluded,
 // and recorded as the message's spans in apart.
 func (f *turnFinder) fields(i int) fieldSpans {
 	if own, ok := f.found[i]; ok {
@@ -452,7 +452,7 @@ func (t *Tokenizer) specials() []string {
 }
 
 // EncodeSpans is Encode, and also reports which ids overlap a span of the text. Spans must be in order and must not
-// overlap. The ids are those of the whole text, so a token can begin before a span and end in it. Tokens added
+// overlap. The ids are as in the whole text, so a token can begin before a span and end in it. Tokens added
 // before or after every text belong to a span reaching the beginning or the end.
 func (t *Tokenizer) EncodeSpans(text string, spans []Span, o Options) (ids []int32, inside []bool, err error) {
 	last := 0

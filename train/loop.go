@@ -58,7 +58,7 @@ type Done struct {
 // Ended describes the outcome of a Loop.
 type Ended struct {
 	Last  *Done // the last step; nil if this run has completed none
-	Steps int   // completed steps, including those of earlier runs
+	Steps int   // completed steps, including steps of earlier runs
 	// Stopped is set if the run ended before its last step because of stop or of Unwritten, in this process or
 	// another.
 	Stopped bool

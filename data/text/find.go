@@ -77,7 +77,7 @@ func named(ctx context.Context, setting, name string) ([]file, error) {
 	return nil, fmt.Errorf("text: %s %s: is neither a file nor a directory (%s)", setting, name, info.Mode().Type())
 }
 
-// anyFile excludes hidden entries, such as those of version control and editors' lock files.
+// anyFile excludes hidden entries, such as folders of version control and editors' lock files.
 func anyFile(rel string, dir bool) bool { return !strings.HasPrefix(filepath.Base(rel), ".") }
 
 // goFile includes the library and its tests. It excludes commands, test inputs, and vendored modules.

@@ -7,7 +7,7 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// flow is the way in which the rendering of a statement ended.
+// flow is the outcome of rendering a statement.
 type flow int
 
 const (
