@@ -2,9 +2,9 @@ package kernel
 
 import "syscall"
 
-// permitTiles asks Linux for permission to use the registers that hold tiles. They
-// are 8 KiB of each thread's state, so Linux gives them only to processes that ask. The
-// permission is for the whole process and stays; asking again does nothing.
+// permitTiles asks Linux for permission to use the registers that hold tiles. They are 8
+// KiB of each thread's state, so Linux grants them only on request. The permission is for
+// the whole process and stays; repeating the request does nothing.
 //
 // Source: Linux, Documentation/arch/x86/xstate.rst.
 func permitTiles() bool {

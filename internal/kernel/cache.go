@@ -9,10 +9,10 @@ import (
 )
 
 // SecondLevel returns the size in bytes of the second-level cache of the first processor,
-// as Linux says it, and 0 where nobody says it.
+// as reported by Linux, and 0 if unknown.
 func SecondLevel() int { return secondLevel(os.DirFS("/sys/devices/system/cpu/cpu0/cache")) }
 
-// secondLevel is SecondLevel for a folder like Linux's, which has a folder for each cache.
+// secondLevel is SecondLevel for a folder like Linux's, with a folder for each cache.
 func secondLevel(caches fs.FS) int {
 	folders, _ := fs.Glob(caches, "index*")
 	for _, folder := range folders {

@@ -5,12 +5,12 @@ import (
 	"unsafe"
 )
 
-// Dry is a dry run: the code of a product or of attention decides how much memory it
-// takes, Dry counts it, and nothing is allocated or computed. Operands of a dry run are
+// Dry is a dry run: the code of a product or of attention computes the size of its
+// memory, Dry counts it, and nothing is allocated or computed. Operands of a dry run are
 // slices without elements. A nil Dry is a real run.
 //
 // One Dry stands for one thread, which keeps its memory for the next call. So each buffer
-// is as long as the longest that a call has asked for.
+// is as long as the longest request.
 type Dry struct {
 	spaces map[reflect.Type]any
 	taken  map[any]int64
@@ -31,7 +31,7 @@ func Space[W any](d *Dry) *W {
 	return w
 }
 
-// Take returns n elements of buf, as Room does. In a dry run it returns none and counts
+// Take returns n elements of buf, like Room. In a dry run it returns none and counts
 // them.
 func Take[T any](d *Dry, buf *[]T, n int) []T {
 	if d == nil {
@@ -48,17 +48,17 @@ func (d *Dry) count(what any, bytes int64) {
 	d.taken[what] = max(d.taken[what], bytes)
 }
 
-// Taken returns the bytes that were taken since Taken was called last, by what was taken:
-// a buffer or a Space. The same buffer has the same key in every call.
+// Taken returns the bytes taken since the last call of Taken, by buffer or Space. The
+// same buffer has the same key in every call.
 func (d *Dry) Taken() map[any]int64 {
 	taken := d.taken
 	d.taken = nil
 	return taken
 }
 
-// Next returns where the piece after the one at `at` begins, if a range up to end is cut at
-// the multiples of size. In a dry run it is where the last piece begins, since the pieces
-// between take the same memory as the first.
+// Next returns the start of the piece after the one at at, if a range up to end is cut at
+// the multiples of size. In a dry run it is the start of the last piece, because the
+// pieces in between need the same memory as the first.
 func (d *Dry) Next(at, size, end int) int {
 	if d == nil {
 		return at + size
@@ -66,7 +66,7 @@ func (d *Dry) Next(at, size, end int) int {
 	return max(at+size, (end-1)/size*size)
 }
 
-// Times returns n, or 0 in a dry run: how often a loop over elements runs.
+// Times returns n, the number of runs of a loop over elements, or 0 in a dry run.
 func (d *Dry) Times(n int) int {
 	if d == nil {
 		return n

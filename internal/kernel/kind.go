@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// Kind is one choice of kernels, by the instructions that they use.
+// Kind is a choice of kernels, by their instructions.
 type Kind uint8
 
 const (
@@ -17,14 +17,14 @@ const (
 	NEON
 	AVX2
 	AVX512
-	AMX // AVX512, but products of bf16, and of many rows with weights in blocks, use AMX's tiles
+	AMX // AVX512 with AMX's tiles for products of bf16, and of many rows and weights in blocks
 )
 
 // String returns the kind's name in GOMOE_KERNELS.
 func (k Kind) String() string { return [...]string{"portable", "neon", "avx2", "avx512", "amx"}[k] }
 
-// Vectors returns the kind whose loops over vectors k uses: AVX512 for AMX, and k itself
-// for the others.
+// Vectors returns the kind of k's loops over vectors: AVX512 for AMX, and k itself for
+// the others.
 func (k Kind) Vectors() Kind {
 	if k == AMX {
 		return AVX512
@@ -32,8 +32,8 @@ func (k Kind) Vectors() Kind {
 	return k
 }
 
-// VectorsOf returns the kind of the loops over vectors of T that this process uses. For
-// float64 it is Portable.
+// VectorsOf returns the kind of this process's loops over vectors of T. For float64 it is
+// Portable.
 func VectorsOf[T Float]() Kind {
 	if unsafe.Sizeof(T(0)) != 4 {
 		return Portable
@@ -42,15 +42,16 @@ func VectorsOf[T Float]() Kind {
 	return k.Vectors()
 }
 
-// Selected returns the kind of kernels that this process uses. It is the kind that the
-// environment variable GOMOE_KERNELS names: portable, avx2, avx512 or amx, or neon on
+// Selected returns the kind of kernels that this process uses. It is the kind named by
+// the environment variable GOMOE_KERNELS: portable, avx2, avx512 or amx, or neon on
 // arm64. If the variable is empty, it is the best kind that this processor runs. If the
 // variable names a kind that the processor does not run, the kind is Portable, and the
 // error says so.
 func Selected() (Kind, error) { return selection() }
 
-// Use chooses the kernels of this process by name, as GOMOE_KERNELS does. It must be called
-// before the kernels are first used or planned for; to choose others afterwards is an error.
+// Use selects the kernels of this process by name, like GOMOE_KERNELS. It must be called
+// before the kernels are first used or planned for; selecting others afterwards is an
+// error.
 func Use(name string) error {
 	if _, err := choose(name, Available()); err != nil {
 		return err
@@ -64,8 +65,8 @@ func Use(name string) error {
 	return nil
 }
 
-// selection reads the environment once, so that all results of a process have
-// the bits of the same kernels.
+// selection reads the environment once, so that all results of a process have the bits of
+// the same kernels.
 var selection = sync.OnceValues(func() (Kind, error) {
 	return choose(os.Getenv("GOMOE_KERNELS"), Available())
 })

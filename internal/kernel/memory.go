@@ -5,12 +5,12 @@ import "unsafe"
 // Float is an element type with which kernels compute. The 16-bit formats are widened first.
 type Float interface{ ~float32 | ~float64 }
 
-// Lanes is how many elements of float32 the loops over vectors take at once, with every
-// kind. Sums of exponentials and norms have as many partial sums.
+// Lanes is the number of float32 elements that the loops over vectors take at once, with
+// every kind. Sums of exponentials and norms have as many partial sums.
 const Lanes = 16
 
-// Room returns the first n elements of buf. If buf is too short, Room first replaces it by
-// a new one that begins where a cache line does.
+// Room returns the first n elements of buf. If buf is too short, Room first replaces it
+// by a new one aligned to a cache line.
 func Room[T any](buf *[]T, n int) []T {
 	if len(*buf) < n {
 		line := 64 / int(unsafe.Sizeof(*new(T)))
@@ -24,8 +24,8 @@ func Room[T any](buf *[]T, n int) []T {
 	return (*buf)[:n]
 }
 
-// Float32s and Float64s return x as a slice of the type that its elements have underneath.
-// T must be of that size.
+// Float32s and Float64s return x as a slice of its underlying element type. T must have
+// that size.
 func Float32s[T Float](x []T) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
@@ -34,8 +34,8 @@ func Float64s[T Float](x []T) []float64 {
 	return unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
 
-// Evenly cuts n into the fewest equal pieces that are not longer than most, and
-// returns the length of a piece, rounded up to a multiple of unit.
+// Evenly divides n into the fewest equal pieces not longer than most, and returns the
+// length of a piece, rounded up to a multiple of unit.
 func Evenly(n, most, unit int) int {
 	pieces := (n + most - 1) / most
 	return RoundUp((n+pieces-1)/pieces, unit)

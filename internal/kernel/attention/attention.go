@@ -19,15 +19,16 @@ import (
 //	out[i] = Σ_j p[i,j] v[j],   p[i,j] = exp(s[i,j] - lse[i]),   lse[i] = log(exp(sink[i]) + Σ_j exp(s[i,j])),
 //	s[i,j] = cap(Scale q[i]·k[j]) + bias[i,j],   cap(x) = Cap tanh(x / Cap), or x if Cap is 0
 //
-// where j runs over keys From to R-1 or, if Causal is set, over those of them up to At+i, of
-// which a Window greater than 0 leaves the last Window. A query without keys has out 0 and, without
-// a sink, lse -Inf. Scores exist only for a block of queries and keys at a time, never for S
-// by R. Besides its arguments a head takes memory for up to about R·(D+V) elements, and up
-// to twice that with Backward; Forward of up to 96 queries takes little. Attend returns an
-// Attender, which does the work for one head of keys and values.
+// where j runs over keys From to R-1. If Causal is set, it stops at key At+i, and a
+// Window greater than 0 leaves only the last Window keys. A query without keys has out 0
+// and, without a sink, lse -Inf. Scores exist only for a block of queries and keys at a
+// time, never for S by R. In addition to its arguments a head needs memory for up to
+// about R·(D+V) elements, and up to twice that with Backward; Forward of up to 96 queries
+// needs little. Attend returns an Attender, which does the work for one head of keys and
+// values.
 //
-// Sources: Milakov and Gimelshein, "Online normalizer calculation for softmax"
-// (2018); Dao and others, "FlashAttention" (2022).
+// Sources: Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018);
+// Dao and others, "FlashAttention" (2022).
 type Attention[T kernel.Float] struct {
 	S, R, D, V int
 	Scale      T
@@ -38,8 +39,8 @@ type Attention[T kernel.Float] struct {
 	Cap        T
 }
 
-// until returns the number of keys up to the last that query i attends to, and since the
-// first of them. since may be greater than until.
+// until returns the end of the range of keys that query i attends to, and since its
+// beginning. since may be greater than until.
 func (a *Attention[T]) until(i int) int {
 	if a.Causal {
 		return min(max(a.At+i+1, 0), a.R)
@@ -54,8 +55,8 @@ func (a *Attention[T]) since(i int) int {
 	return a.From
 }
 
-// Terms are what is added to scores and to sums of powers: row i of Bias belongs to query i,
-// and so does Sinks[i·SinkStep]. Without Bias or Sinks nothing is added.
+// Terms are the terms added to scores and to sums of powers: row i of Bias belongs to
+// query i, and so does Sinks[i·SinkStep]. Nothing is added without Bias or Sinks.
 type Terms[T kernel.Float] struct {
 	Bias     Rows[T]
 	Sinks    []T
@@ -68,9 +69,9 @@ type Rows[T kernel.Float] struct {
 	Stride int
 }
 
-// Stored are keys or values of one head in an element type that is converted block by block:
-// bf16, f16 or q8_0. Row i begins at element At + i·Stride of Data. A Stored with a zero Data
-// has none.
+// Stored are keys or values of one head in an element type converted block by block:
+// bf16, f16 or q8_0. Row i begins at element At + i·Stride of Data. A Stored with a zero
+// Data has none.
 type Stored struct {
 	Data       array.Array
 	At, Stride int
@@ -78,8 +79,8 @@ type Stored struct {
 
 func (s *Stored) some() bool { return s.Data.Type.DType != graph.NoDType }
 
-// rows sets the first d elements of n rows of dst, which begin pitch elements apart, to those
-// of the rows from i on.
+// rows converts the first d elements of n rows, from row i on, to rows of dst with a
+// stride of pitch elements.
 func (s *Stored) rows(dst []float32, pitch, i, n, d int) {
 	at := s.At + i*s.Stride
 	switch s.Data.Type.DType {
@@ -125,10 +126,10 @@ func (r Rows[T]) float32s() Rows[float32] { return Rows[float32]{kernel.Float32s
 const partUnit = 192
 
 // Parts returns the number of parts, up to 4, into which the queries are cut for parallel
-// work. It depends on S alone, so that the order of Backward's sums does too.
+// work. It depends on S alone, so the order of Backward's sums does as well.
 func (a Attention[T]) Parts() int { return min(max(a.S/partUnit, 1), 4) }
 
-// Part returns the queries from `from` to to-1 of part n. Parts have about equal work.
+// Part returns the queries from from to to-1 of part n. Parts have about equal work.
 func (a Attention[T]) Part(n int) (from, to int) { return a.cut(n), a.cut(n + 1) }
 
 func (a Attention[T]) cut(n int) int {
@@ -157,7 +158,8 @@ type Attender[T kernel.Float] struct {
 	block blocks[T]
 }
 
-// There is a pool for each element type, as a package variable cannot have a type parameter.
+// There is a pool for each element type, because a package variable cannot have a type
+// parameter.
 var attenders32, attenders64 sync.Pool
 
 func attenders[T kernel.Float]() *sync.Pool {
@@ -168,7 +170,7 @@ func attenders[T kernel.Float]() *sync.Pool {
 }
 
 // Attend returns an Attender for k and v, which it reads until it is released. It reuses
-// the memory of Attenders that were released.
+// the memory of released Attenders.
 func (a Attention[T]) Attend(dry *kernel.Dry, k, v Rows[T]) *Attender[T] {
 	return a.attend(dry, kernel.VectorsOf[T](), k, v)
 }
@@ -198,7 +200,7 @@ func (a Attention[T]) attend(dry *kernel.Dry, vec kernel.Kind, k, v Rows[T]) *At
 	return h
 }
 
-// Release lets other Attenders use the memory. h may not be used afterwards.
+// Release returns the memory for other Attenders. h may not be used afterwards.
 func (h *Attender[T]) Release() {
 	h.k, h.v, h.kept = Rows[T]{}, Rows[T]{}, [2]Stored{} // the pool keeps no caller's memory alive
 	if h.dry == nil {
@@ -206,19 +208,20 @@ func (h *Attender[T]) Release() {
 	}
 }
 
-// Forward sets out[i] and lse[i] for from ≤ i < to. from is 0, the first query of a part, or
-// a result of RowAt. Row i of both depends only on q[i] and on the keys and values that
-// query i attends to: not on others, even if these are NaN, not on from and to, and not on S
-// and R. So queries that come one by one, with a longer R each, get the bits of queries that
-// come together. A row whose scores are all -Inf is as a row without keys.
+// Forward sets out[i] and lse[i] for from ≤ i < to. from is 0, the first query of a part,
+// or a result of RowAt. Row i of both depends only on q[i] and on the keys and values
+// that query i attends to: not on others, even if these are NaN, not on from and to, and
+// not on S and R. So queries computed one by one, while R grows, get the same bits as
+// queries computed together. A row with only -Inf as scores is like a row without keys.
 //
-// Blocks of keys begin at multiples of 96 where float32 is computed in lanes, with avx2 and
-// avx512, and at multiples of 64 elsewhere. Blocks are added in order. For each block, what
-// was added before is first scaled to the largest score so far. Then the sum of the
-// block's powers is added to the total, and the sum of the values that these weigh to
-// the row. Powers and values are added from the first key to the last. The sums of 768 keys,
-// from a multiple of 768 on, are computed by themselves, and joined in order with a sink before
-// them. In lanes q is scaled before it is multiplied, elsewhere the scores are scaled.
+// Blocks of keys begin at multiples of 96 if float32 is computed in lanes, with avx2 and
+// avx512, and at multiples of 64 otherwise. Blocks are added in order. For each block,
+// the sums so far are first rescaled to the largest score so far. Then the sum of the
+// block's powers is added to the total, and the sum of the values weighted by them to the
+// row. Powers and values are added from the first key to the last. The sums of each span
+// of 768 keys, starting at a multiple of 768, are computed separately, and joined in
+// order after the sink. In lanes q is scaled before being multiplied, otherwise the
+// scores are scaled.
 func (h *Attender[T]) Forward(q, out Rows[T], lse []T, with Terms[T], from, to int) {
 	if h.lanes.vec == kernel.Portable {
 		h.block.forward(h, q, out, lse, with, from, to)
@@ -227,17 +230,17 @@ func (h *Attender[T]) Forward(q, out Rows[T], lse []T, with Terms[T], from, to i
 	h.lanes.forward(h.float32s(), h.k.float32s(), h.v.float32s(), &h.kept, q.float32s(), out.float32s(), kernel.Float32s(lse), with.float32s(), from, to)
 }
 
-// Backward sets dq[i] for from ≤ i < to, where from is as in Forward. It keeps the parts of
-// dk and dv that come from these queries, for AddTo. out and lse are Forward's results for
-// q; dout and dlse are the cotangents of out and lse, where a nil dlse means zero. Scores
-// are computed again:
+// Backward sets dq[i] for from ≤ i < to, where from is as in Forward. It keeps the
+// contributions of these queries to dk and dv for AddTo. out and lse are Forward's
+// results for q; dout and dlse are the cotangents of out and lse, where a nil dlse means
+// zero. Scores are recomputed:
 //
 //	dv[j] = Σ_i p[i,j] dout[i]
 //	ds[i,j] = Scale cap'(Scale q[i]·k[j]) p[i,j] (dout[i]·v[j] - dout[i]·out[i] + dlse[i])
 //	dq[i] = Σ_j ds[i,j] k[j],   dk[j] = Σ_i ds[i,j] q[i]
 //
 // Sums run from the first to the last, in blocks of 96 queries and keys in lanes, and of
-// 64 elsewhere; see Forward.
+// 64 otherwise; see Forward.
 func (h *Attender[T]) Backward(q, out Rows[T], lse []T, dout Rows[T], dlse []T, dq Rows[T], bias Rows[T], from, to int) {
 	if h.keys = 0; from >= to {
 		return
@@ -251,9 +254,10 @@ func (h *Attender[T]) Backward(q, out Rows[T], lse []T, dout Rows[T], dlse []T, 
 		dout.float32s(), kernel.Float32s(dlse), dq.float32s(), bias.float32s(), from, to)
 }
 
-// AddTo adds what Backward has kept to dk and dv or, if first is set, sets them to it.
-// Several parts add to the same dk and dv, and so do heads of queries that share a head of
-// keys. The caller calls AddTo in a fixed order, whichever of them is ready first.
+// AddTo adds the contributions kept by Backward to dk and dv or, if first is set, sets dk
+// and dv to them. Several parts add to the same dk and dv, and so do heads of queries
+// that share a head of keys. The caller calls AddTo in a fixed order, whichever of them
+// is ready first.
 func (h *Attender[T]) AddTo(dk, dv Rows[T], first bool) {
 	if first {
 		for j := range h.dry.Times(h.R) {
@@ -301,7 +305,7 @@ func (a Attention[T]) Backward(q, k, v, out Rows[T], lse []T, dout Rows[T], dlse
 	}
 }
 
-// Work returns the number of scores, and one for each query, by which work is measured.
+// Work returns the number of scores plus the number of queries, as a measure of work.
 func (a Attention[T]) Work() int { return a.before(a.S) }
 
 // before is Work of the first i queries.
@@ -316,9 +320,9 @@ func (a *Attention[T]) before(i int) int {
 	return i * (n + 1)
 }
 
-// RowAt returns the query, a multiple of 64 or S, before which there are about `work`
-// scores. So the queries from RowAt(x) to RowAt(y)-1 have about y - x of them. RowAt(0) is 0,
-// and RowAt(Work()) is S.
+// RowAt returns the query, a multiple of 64 or S, with about work scores before it. So
+// the queries from RowAt(x) to RowAt(y)-1 have about y - x of them. RowAt(0) is 0, and
+// RowAt(Work()) is S.
 func (a Attention[T]) RowAt(work int) int {
 	units := sort.Search(a.S/attentionBlock, func(i int) bool { return a.before((i+1)*attentionBlock) > work })
 	if work >= a.Work() {

@@ -9,7 +9,7 @@ import (
 )
 
 // attentionBlock is the number of queries and the number of keys in a block. They are
-// equal, so that the causal mask cuts only blocks on the diagonal.
+// equal, so the causal mask cuts only blocks on the diagonal.
 const attentionBlock = 64
 
 // blocks is attention by the products of package gemm, for float64, for NEON and for the
@@ -19,18 +19,18 @@ type blocks[T kernel.Float] struct {
 	work        gemm.Workspace[T]
 	p, ds, sums []T // scores, then powers; their cotangents; weighted sums of the values of a span
 	whole       []T // weighted sums of the values of all spans so far
-	k, v        []T // a block of keys and values that were stored in another element type
+	k, v        []T // a block of keys and values stored in another element type
 	delta       []T // dout[i]·out[i] - dlse[i]
 	dk, dv      []T
-	// Of each query: the largest score, and the sum of p, of a span and of all so far.
+	// Per query: the largest score, and the sum of p, of a span and of all so far.
 	top, total, wholeTop, wholeTotal [attentionBlock]T
 	slopes                           [attentionBlock]T // derivatives of a query's scores by the products of q and k
 }
 
 func (w *blocks[T]) forward(h *Attender[T], q, out Rows[T], lse []T, with Terms[T], from, to int) {
 	const block = attentionBlock
-	// A dry run also visits the last but one of the blocks of queries: it is whole and, unlike
-	// the first, sees keys that are not cut.
+	// A dry run also visits the last but one of the blocks of queries: it is whole and,
+	// unlike the first, sees uncut keys.
 	for i0 := from; i0 < to; i0 = max(i0+block, h.dry.Next(i0, block, to)-block) {
 		in := min(block, to-i0)
 		all := sums[T]{w.wholeTop[:], w.wholeTotal[:], kernel.Take(h.dry, &w.whole, block*h.V), h.V, 1}
@@ -44,8 +44,8 @@ func (w *blocks[T]) forward(h *Attender[T], q, out Rows[T], lse []T, with Terms[
 	}
 }
 
-// span returns what span k0 of the keys comes to for the in queries from i0 on. The result
-// lies in w.
+// span computes the sums over span k0 of the keys for the in queries from i0 on. The
+// result lies in w.
 func (w *blocks[T]) span(h *Attender[T], q Rows[T], with Terms[T], i0, in, k0 int) sums[T] {
 	const block = attentionBlock
 	p, values := kernel.Take(h.dry, &w.p, block*block), kernel.Take(h.dry, &w.sums, block*h.V)
@@ -81,14 +81,14 @@ func (w *blocks[T]) span(h *Attender[T], q Rows[T], with Terms[T], i0, in, k0 in
 	return sums[T]{w.top[:], w.total[:], values, h.V, 1}
 }
 
-// seen returns the keys, [lo, hi) counted from j0, that query i attends to among the jn keys
-// from j0 on. There are none if lo is not below hi.
+// seen returns the range [lo, hi) of keys, counted from j0, that query i attends to among
+// the jn keys from j0 on. It is empty if lo is not below hi.
 func (a *Attention[T]) seen(i, j0, jn int) (lo, hi int) {
 	return max(a.since(i)-j0, 0), min(a.until(i)-j0, jn)
 }
 
-// isCut reports whether one of the in queries from i0 on does not attend to all of the jn keys
-// from j0 on.
+// isCut reports whether one of the in queries from i0 on attends to only some of the jn
+// keys from j0 on.
 func (a *Attention[T]) isCut(i0, in, j0, jn int) bool {
 	return a.until(i0) < j0+jn || a.since(i0+in-1) > j0
 }
@@ -109,8 +109,9 @@ func (w *blocks[T]) cells(h *Attender[T], which, j0, jn int) Rows[T] {
 	return Rows[T]{to, d}
 }
 
-// adjust scales the scores of query i for the keys from j on, caps them and adds the bias. If
-// slopes has elements, it becomes the derivative of a score by the product of q and k.
+// adjust scales the scores of query i for the keys from j on, caps them and adds the
+// bias. If slopes has elements, it is set to the derivative of a score by the product of
+// q and k.
 func (a *Attention[T]) adjust(scores []T, bias Rows[T], i, j int, slopes []T) {
 	for x := range scores {
 		scores[x] *= a.Scale
@@ -132,7 +133,7 @@ func (a *Attention[T]) adjust(scores []T, bias Rows[T], i, j int, slopes []T) {
 	}
 }
 
-// powers replaces the scores of query i of a block by their powers, and scales down the sums
+// powers replaces the scores of query i of a block by their powers, and rescales the sums
 // of the query's values to the largest score so far.
 func (w *blocks[T]) powers(scores []T, i int, scale T, sums []T) {
 	t := vector.ScaleMax(w.vec, scores, scale, w.top[i])

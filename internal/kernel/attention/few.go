@@ -9,26 +9,28 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
 
-// This file has attention of few queries that attend to the same keys, as those of a token
-// that is decoded do. A query in each lane would leave most lanes empty. So scores are computed with
-// a key in each lane, from keys that are read where they lie, and the sums of values with an
-// element in each lane. Every score, power and sum is computed in the order of attention in
-// lanes, and has its bits.
+// This file has attention of few queries that attend to the same keys, such as the
+// queries of a token while decoding. A query in each lane would leave most lanes empty.
+// So scores are computed with a key in each lane, reading keys in place, and the sums of
+// values with an element in each lane. Every score, power and sum is computed in the
+// order of attention in lanes, and has the same bits.
 
-// fewMost is the most queries that are few. With more, lanes of queries are as fast.
+// fewMost is the largest number of queries for this file. With more, lanes of queries are
+// as fast.
 const fewMost = 8
 
-// fewSet holds the functions of one instruction set: those of scores by the logarithm of the
-// number of queries, those of values by that and by that of the number of vectors.
+// fewSet holds the functions of one instruction set: scores by the logarithm of the
+// number of queries, values by that and by the logarithm of the number of vectors.
 type fewSet struct {
 	scores [4]func(*byte)
 	powers func(*byte)
 	values [3][4]func(*byte)
-	// The logarithms of how many queries and how many vectors of sums values has functions for.
+	// The logarithms of the largest numbers of queries and of vectors of sums for which
+	// values has functions.
 	rows, sums int
 }
 
-// fewWork is the argument of these. Strides are in bytes.
+// fewWork is the argument of these functions. Strides are in bytes.
 type fewWork struct {
 	groups  int // of 16 keys
 	k       unsafe.Pointer
@@ -43,20 +45,22 @@ type fewWork struct {
 	vstride uintptr
 	c       unsafe.Pointer
 	cstride uintptr
-	first   int // the first query of those whose values are weighed
-	// Of each query: the largest score so far, what sums so far are scaled by, and the sum of the powers of a block.
+	first   int // the first query to weigh values
+	// Per query: the largest score so far, the scaling factor of the sums so far, and the
+	// sum of the powers of a block.
 	top, keep, total [fewMost]float32
 }
 
-// These lines compile only if the offsets are those in asm/attention_few.go.
+// These lines compile only if the offsets match asm/attention_few.go.
 const (
 	_ = -(unsafe.Offsetof(fewWork{}.rows) ^ 56)
 	_ = -(unsafe.Offsetof(fewWork{}.first) ^ 104)
 	_ = -(unsafe.Offsetof(fewWork{}.total) ^ 176)
 )
 
-// fewRows returns how many rows of scores n queries take, or 0 if lanes are queries: if they are
-// more than few, if they may attend to different keys, or if rows do not fill vectors.
+// fewRows returns the number of rows of scores for n queries, or 0 if lanes are queries:
+// if there are more than few, if they may attend to different keys, or if rows do not
+// fill vectors.
 func fewRows(a Attention[float32], n int) int {
 	if n > fewMost || n > 1 && (a.Causal || a.Window > 0) || a.D%kernel.Lanes != 0 || a.V%kernel.Lanes != 0 {
 		return 0
@@ -114,7 +118,7 @@ func (w *lanes) fewBlock(b laneBlock, k, v Rows[float32], kept *[2]Stored, bias 
 	} else {
 		v.X = v.from(j)
 		w.fewScores(b, Rows[float32]{k.from(j), k.Stride}, p, whole)
-		if whole < n { // the last group is of whole rows of its own
+		if whole < n { // the last group is copied to whole rows
 			for i := whole; i < n; i++ {
 				copy(w.k[(i-whole)*b.D:][:b.D], k.row(j+i, b.D))
 			}
@@ -163,7 +167,8 @@ func (w *lanes) fewAdjust(b laneBlock, p []float32, bias Rows[float32], j, n int
 	}
 }
 
-// fewValues scales the rows of c by keep, and adds the values of n keys, weighed by p. It sets total.
+// fewValues scales the rows of c by keep, and adds the values of n keys, weighted by p.
+// It sets total.
 func (w *lanes) fewValues(b laneBlock, p, v []float32, stride, n int, c []float32) {
 	_, _, _ = v[(n-1)*stride+b.V-1], p[(b.n-1)*laneKeys+n-1], c[b.n*b.V-1]
 	s, f := &w.few, &w.set.few

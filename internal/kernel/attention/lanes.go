@@ -9,15 +9,15 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
 
-// These are the sizes of blocks of attention in lanes, where every lane of a vector is a
-// query. Scores have a row for each key and a column for each query. So softmax runs down
-// the lanes, without sums across them, and the powers are already where the next product
-// reads them. Measured at D=64 with AVX-512 on a core with caches of 48 KiB and 1 MiB.
+// These are the sizes of blocks of attention in lanes, in which every lane of a vector is
+// a query. Scores have a row for each key and a column for each query. So softmax runs
+// down the lanes, without sums across them, and leaves the powers in the layout of the
+// next product. Measured at D=64 with AVX-512 on a core with caches of 48 KiB and 1 MiB.
 const (
-	laneQueries = 96 // a product takes laneGroup of them at once
+	laneQueries = 96 // a product handles laneGroup of them at once
 	laneKeys    = 96
 	laneGroup   = 48
-	groupVecs   = 3 // the most vectors that a product takes at once
+	groupVecs   = 3 // the most vectors that a product handles at once
 )
 
 // laneSet holds the functions of one instruction set.
@@ -30,8 +30,8 @@ type laneSet struct {
 
 // laneProduct is the argument of products. Strides are in bytes.
 type laneProduct struct {
-	tiles   int // how many tiles of c are computed, one below the other
-	deep    int // how many products an element is the sum of, at least 1
+	tiles   int // number of tiles of c, one below the other
+	deep    int // number of products summed per element, at least 1
 	a       unsafe.Pointer
 	astride uintptr
 	b       unsafe.Pointer
@@ -67,7 +67,7 @@ type laneRows struct {
 	odd          uint32 // set by the loop: not 0 if an element of src was Inf or NaN
 }
 
-// These lines compile only if the offsets are those in asm/attention.go.
+// These lines compile only if the offsets match asm/attention.go.
 const (
 	_ = -(unsafe.Offsetof(laneProduct{}.add) ^ 64)
 	_ = -(unsafe.Offsetof(laneProduct{}.c) ^ 48)
@@ -78,9 +78,10 @@ const (
 	_ = -(unsafe.Offsetof(laneRows{}.odd) ^ 52)
 )
 
-// lanes is the memory of attention in lanes, of float32. A row of D elements takes `wide`
-// elements, which fill whole vectors, and a row of V elements `broad`. Elements behind the last of a row, and rows behind
-// the last, have any values; what is computed from them is not used.
+// lanes is the memory of attention in lanes, of float32. A row of D elements occupies
+// wide elements, which fill whole vectors, and a row of V elements broad. Elements after
+// the end of a row, and rows after the last, are undefined; results computed from them
+// are not used.
 type lanes struct {
 	dry     *kernel.Dry // nil in a real run
 	vec     kernel.Kind
@@ -91,11 +92,11 @@ type lanes struct {
 	scores  [laneQueries / kernel.Lanes]laneScores
 	few     fewWork
 
-	ready  int       // how many keys and values are in k and v
+	ready  int       // number of keys and values in k and v
 	k, v   []float32 // [keys, wide] and [keys, broad], or of one block of keys
 	odd    []bool    // for each block of keys, whether its values have an Inf or a NaN
 	qt, gt []float32 // [D, width] and [V, width]: scaled queries, and cotangents of out, as columns
-	q, g   []float32 // [queries, wide] and [queries, broad]: the same as rows
+	q, g   []float32 // [queries, wide] and [queries, broad]: the same in rows
 	p, ds  []float32 // [keys of a block, width]
 	slopes []float32 // [keys of a block, width]: the derivative of Cap tanh(x / Cap)
 	sums   []float32 // weighted sums of the values of a span, [broad, width], or of keys in backward, [wide, width]
@@ -103,13 +104,13 @@ type lanes struct {
 	spare  []float32
 
 	whole              []float32            // as sums, of all spans of keys so far
-	top, total         [laneQueries]float32 // of these
+	top, total         [laneQueries]float32 // of whole
 	spanTop, spanTotal [laneQueries]float32 // of sums
 }
 
 func at(x []float32, i int) unsafe.Pointer { return unsafe.Pointer(&x[i]) }
 
-// begin makes w ready for other keys and values, and for the kernels vec.
+// begin prepares w for other keys and values, and for the kernels vec.
 func (w *lanes) begin(vec kernel.Kind) {
 	w.ready = 0
 	if w.vec != vec && vec != kernel.Portable {
@@ -131,17 +132,18 @@ func (w *lanes) blockAt(a Attention[float32], i0, to int) laneBlock {
 	return laneBlock{a, i0, n, kernel.RoundUp(n, kernel.Lanes), kernel.RoundUp(a.D, kernel.Lanes), kernel.RoundUp(a.V, kernel.Lanes), fewRows(a, n)}
 }
 
-// keys returns the number of keys up to the last that the block attends to.
+// keys returns the end of the range of keys that the block attends to.
 func (b *laneBlock) keys() int { return b.until(b.first + b.n - 1) }
 
-// begin returns where the block of keys begins that has the first key that the block attends to.
+// begin returns the start of the block of keys that contains the first key that the block
+// attends to.
 func (b *laneBlock) begin() int { return max(b.since(b.first), 0) / laneKeys * laneKeys }
 
-// group returns the number of columns that one product takes.
+// group returns the number of columns per product.
 func (b *laneBlock) group() int { return kernel.Evenly(b.width, laneGroup, kernel.Lanes) }
 
-// seen returns how many of the n keys from j0 on there are up to the last that some column
-// before c attends to, in whole tiles of products or all n: keys behind it are masked.
+// seen returns the number of the n keys from j0 on, up to the last that some column
+// before c attends to, in whole tiles of products or all n: keys after it are masked.
 func (b *laneBlock) seen(j0, n, c int) int {
 	return max(min(n, kernel.RoundUp(b.until(b.first+min(c, b.n)-1)-j0, 8)), 0)
 }
@@ -175,7 +177,7 @@ func (w *lanes) forward(a Attention[float32], k, v Rows[float32], kept *[2]Store
 	}
 }
 
-// span is what Attender.Span copies.
+// span computes the sums for Attender.Span.
 func (w *lanes) span(a Attention[float32], k, v Rows[float32], kept *[2]Stored, q Rows[float32], with Terms[float32], from, to, k0 int) sums[float32] {
 	b := w.blockAt(a, from, to)
 	w.take(b)
@@ -183,8 +185,8 @@ func (w *lanes) span(a Attention[float32], k, v Rows[float32], kept *[2]Stored, 
 	return w.spanOf(b, k, v, kept, with.Bias, k0, true)
 }
 
-// sums returns the sums of the block with the elements of values: for each query in a row if
-// the block has few queries, and otherwise in a column.
+// sums returns the sums of the block in the elements of values: a row per query if the
+// block has few queries, and otherwise a column per query.
 func (b *laneBlock) sums(top, total, values []float32) sums[float32] {
 	if b.few > 0 {
 		return sums[float32]{top, total, values[:b.n*b.V], b.V, 1}
@@ -192,7 +194,7 @@ func (b *laneBlock) sums(top, total, values []float32) sums[float32] {
 	return sums[float32]{top, total, values[:b.broad*b.width], 1, b.width}
 }
 
-// take makes room for a block of queries.
+// take allocates the memory for a block of queries.
 func (w *lanes) take(b laneBlock) {
 	if b.few > 0 {
 		w.takeFew(b)
@@ -215,14 +217,14 @@ func (w *lanes) queries(b laneBlock, q Rows[float32]) {
 	w.scaleRows(qt, 0, qt, 0, 1, len(qt), b.Scale)
 }
 
-// spans returns the first of the spans with keys that a query of the block attends to, and the
-// one behind the last.
+// spans returns the first of the spans with keys that a query of the block attends to,
+// and the end of the spans.
 func (b *laneBlock) spans() (first, end int) {
 	first = b.begin() / span
 	return first, max((b.keys()+span-1)/span, first)
 }
 
-// spanOf returns what span k0 of the keys comes to for the block. The result lies in w.
+// spanOf computes the sums over span k0 of the keys for the block. The result lies in w.
 func (w *lanes) spanOf(b laneBlock, k, v Rows[float32], kept *[2]Stored, bias Rows[float32], k0 int, once bool) sums[float32] {
 	if b.few > 0 {
 		return w.fewSpan(b, k, v, kept, bias, k0)
@@ -248,8 +250,8 @@ func (w *lanes) spanOf(b laneBlock, k, v Rows[float32], kept *[2]Stored, bias Ro
 	return b.sums(w.spanTop[:], w.spanTotal[:], w.sums)
 }
 
-// softmax adds what the block of keys from j0 on contributes to the block's sums. keys and
-// values begin with those of j0.
+// softmax adds the block of keys from j0 on to the block's sums. keys and values begin
+// with key j0.
 func (w *lanes) softmax(b laneBlock, keys, values, p []float32, bias Rows[float32], j0 int) {
 	jn := min(laneKeys, b.keys()-j0)
 	group := b.group()
@@ -275,8 +277,8 @@ func (w *lanes) softmax(b laneBlock, keys, values, p []float32, bias Rows[float3
 	}
 }
 
-// adjust caps the scores of cn columns from c on and the n keys from j0 on, and adds the bias.
-// If slopes is not nil, it becomes the derivative of the cap.
+// adjust caps the scores of cn columns from c on and the n keys from j0 on, and adds the
+// bias. If slopes is not nil, it is set to the derivative of the cap.
 func (w *lanes) adjust(b laneBlock, p, slopes []float32, bias Rows[float32], j0, c, cn, n int) {
 	for r := 0; b.Cap != 0 && r < n; r++ {
 		row := p[r*b.width+c:][:cn]
@@ -296,15 +298,15 @@ func (w *lanes) adjust(b laneBlock, p, slopes []float32, bias Rows[float32], j0,
 	}
 }
 
-// lane returns the laneScores of the 16 columns from l on, made ready for n keys.
+// lane returns the laneScores of the 16 columns from l on, prepared for n keys.
 func (w *lanes) lane(b laneBlock, l, n int) *laneScores {
 	s := &w.scores[l/kernel.Lanes]
 	s.keys, s.stride, s.rows = n, uintptr(4*b.width), b.V
 	return s
 }
 
-// mask sets to fill those elements of x whose column does not attend to their key. It masks
-// the 16 columns from l on and the n keys from j0 on.
+// mask sets to fill the elements of x in columns that do not attend to their key. It
+// masks the 16 columns from l on and the n keys from j0 on.
 func (w *lanes) mask(b laneBlock, s *laneScores, x []float32, j0, l, n int, fill float32) {
 	for i := range min(kernel.Lanes, b.n-l) {
 		for r := range min(max(b.since(b.first+l+i)-j0, 0), n) {
@@ -324,18 +326,19 @@ func (w *lanes) mask(b laneBlock, s *laneScores, x []float32, j0, l, n int, fill
 	s.keys = n
 }
 
-// oddValues adds weighted values to the sums of cn columns from c on, where some values are
-// Inf or NaN. These must not reach queries that do not attend to them: the power is 0 there,
-// but 0 times NaN is NaN. So oddValues multiplies once for the columns that attend to the same
-// odd values, with the other odd values replaced by 0, and keeps these columns.
+// oddValues adds weighted values to the sums of cn columns from c on, if some values are
+// Inf or NaN. These must not reach queries that do not attend to them: the power is 0
+// there, but 0 times NaN is NaN. So oddValues multiplies once for all columns that attend
+// to the same odd values, with the other odd values replaced by 0, and keeps only these
+// columns.
 func (w *lanes) oddValues(b laneBlock, values []float32, j0, c, cn, n int) {
 	size := b.broad * b.width
 	spare := kernel.Room(&w.spare, 2*size+kernel.RoundUp(n, 8)*b.broad)
 	before, after, v := spare[:size], spare[size:2*size], spare[2*size:]
 	copy(before, w.sums)
 	copy(after, w.sums)
-	// odd returns the odd values that column i attends to, as a range of keys whose ends are
-	// odd values or behind one.
+	// odd returns the odd values that column i attends to, as a range of keys that begins
+	// and ends with one.
 	odd := func(i int) (lo, hi int) {
 		lo, hi = max(b.since(b.first+i)-j0, 0), min(b.until(b.first+i)-j0, n)
 		for lo < hi && !oddRow(values[lo*b.broad:][:b.V]) {

@@ -5,7 +5,7 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/pack"
 )
 
-// laneSetOf returns the functions of v, AVX2 or AVX512, and those that transpose.
+// laneSetOf returns the functions of v, AVX2 or AVX512, and the transposing functions.
 func laneSetOf(v kernel.Kind) (laneSet, *pack.Set) {
 	if v == kernel.AVX512 {
 		return laneSet{

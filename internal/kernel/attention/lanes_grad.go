@@ -10,7 +10,7 @@ import (
 // backward is Attender.Backward.
 func (w *lanes) backward(a Attention[float32], k, v, q, out Rows[float32], lse []float32, dout Rows[float32], dlse []float32, dq, bias Rows[float32], from, to int) {
 	wide, broad := kernel.RoundUp(a.D, kernel.Lanes), kernel.RoundUp(a.V, kernel.Lanes)
-	begun := 0 // how many rows of dk and dv hold sums
+	begun := 0 // number of rows of dk and dv that hold sums
 	for i0 := from; i0 < to; i0 += laneQueries {
 		b := w.blockAt(a, i0, to)
 		keys, values := w.pack(a, k, v, &[2]Stored{}, 0, b.keys(), false)
@@ -28,7 +28,7 @@ func (w *lanes) backward(a Attention[float32], k, v, q, out Rows[float32], lse [
 		}
 		clear(dk[begun*wide : max(padded, begun)*wide])
 		clear(dv[begun*broad : max(padded, begun)*broad])
-		begun = max(b.keys(), begun) // products write to the rows behind it, up to a whole tile
+		begun = max(b.keys(), begun) // products write to the rows after it, up to a whole tile
 
 		w.copyRows(qn, q.from(i0), q.Stride, b.n, a.D, a.Scale)
 		w.copyRows(gn, dout.from(i0), dout.Stride, b.n, a.V, 1)
@@ -56,8 +56,8 @@ func (w *lanes) backward(a Attention[float32], k, v, q, out Rows[float32], lse [
 	}
 }
 
-// grad adds what the keys from j0 on and the block's queries contribute to each other's
-// cotangents. k and v begin with the key j0.
+// grad adds the contributions of the keys from j0 on and the block's queries to each
+// other's cotangents. k and v begin with the key j0.
 func (w *lanes) grad(b laneBlock, k, v, p, ds []float32, bias Rows[float32], j0 int) {
 	jn := min(laneKeys, b.keys()-j0)
 	group := b.group()
@@ -102,7 +102,8 @@ func (w *lanes) grad(b laneBlock, k, v, p, ds []float32, bias Rows[float32], j0 
 }
 
 // rowDot returns Σ x[d] y[d]. Of four partial sums, sum k adds the elements k, k+4 and so
-// on; elements behind the last four are added to the first. Then the sums are added in pairs.
+// on; elements after the last four are added to the first. Then the sums are added in
+// pairs.
 func rowDot(x, y []float32) float32 {
 	var a, b, c, d float32
 	i := 0

@@ -7,9 +7,9 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/pack"
 )
 
-// byRow sets c[i,j] = Σ_p a[i,p] b[p,j], or adds it to c if add is 1. rows is rounded up to
-// whole tiles, so rows behind the last are written too; cols fill whole vectors. deep is the
-// number of products. Strides are in elements.
+// byRow sets c[i,j] = Σ_p a[i,p] b[p,j], or adds it to c if add is 1. rows is rounded up
+// to whole tiles, so rows after the last are written as well; cols fill whole vectors.
+// deep is the number of products. Strides are in elements.
 func (w *lanes) byRow(c []float32, cs int, a []float32, as int, b []float32, bs, rows, cols, deep int, add uintptr) {
 	rows = kernel.RoundUp(rows, w.set.rows)
 	_ = a[(rows-1)*as+deep-1] // assembly does not check bounds
@@ -33,9 +33,9 @@ func (w *lanes) multiply(f *[groupVecs]func(*byte), c []float32, cs int, a []flo
 	}
 }
 
-// pack returns the keys and values from j0 on, the beginning of a block, as rows that fill
-// whole vectors. It copies the first n keys and values to w.k and w.v, except those that are
-// there already or, if once is set, those of the block only.
+// pack returns the keys and values from j0 on, the beginning of a block, as rows that
+// fill whole vectors. It copies the first n keys and values to w.k and w.v, except rows
+// already copied or, if once is set, only the rows of the block.
 func (w *lanes) pack(a Attention[float32], k, v Rows[float32], kept *[2]Stored, j0, n int, once bool) (keys, values []float32) {
 	wide, broad := kernel.RoundUp(a.D, kernel.Lanes), kernel.RoundUp(a.V, kernel.Lanes)
 	rows := kernel.RoundUp(a.R, 8)
@@ -54,15 +54,15 @@ func (w *lanes) pack(a Attention[float32], k, v Rows[float32], kept *[2]Stored, 
 	}
 	for w.ready < n {
 		j := w.ready
-		jn := min(laneKeys-j%laneKeys, a.R-j) // to the end of a block, since odd is about whole blocks
+		jn := min(laneKeys-j%laneKeys, a.R-j) // to the end of a block, because odd describes whole blocks
 		w.copyBlock(a, k, v, kept, keys[j*wide:], values[j*broad:], j, jn)
 		w.ready += jn
 	}
 	return keys[j0*wide:], values[j0*broad:]
 }
 
-// copyBlock copies n keys and values from j on to the rows of keys and values, and notes
-// whether the values have an Inf or a NaN.
+// copyBlock copies n keys and values from j on to the rows of keys and values, and
+// records whether the values have an Inf or a NaN.
 func (w *lanes) copyBlock(a Attention[float32], k, v Rows[float32], kept *[2]Stored, keys, values []float32, j, n int) {
 	if !kept[0].some() {
 		w.copyRows(keys, k.from(j), k.Stride, n, a.D, 1)
@@ -75,9 +75,9 @@ func (w *lanes) copyBlock(a Attention[float32], k, v Rows[float32], kept *[2]Sto
 	w.odd[j/laneKeys] = w.copyRows(values, values, broad, n, a.V, 1)
 }
 
-// copyRows sets dst[n,wide] to scale·src. src has rows of d elements, which begin stride
-// elements apart; what dst has behind d elements of a row is not set. It reports whether an
-// element is Inf or NaN.
+// copyRows sets dst[n,wide] to scale·src. The rows of src have d elements and a stride of
+// stride elements; elements of dst after the first d of a row are not set. It reports
+// whether an element is Inf or NaN.
 func (w *lanes) copyRows(dst, src []float32, stride, n, d int, scale float32) (odd bool) {
 	wide, whole := kernel.RoundUp(d, kernel.Lanes), d&^(kernel.Lanes-1)
 	if whole > 0 {
@@ -104,14 +104,14 @@ func (w *lanes) scaleRows(dst []float32, ds int, src []float32, ss, n, d int, sc
 	return odd
 }
 
-// columns sets the columns of dst[d,width] to the n rows of src, of d elements each, which
-// begin stride elements apart.
+// columns sets the columns of dst[d,width] to the n rows of src, which have d elements
+// and a stride of stride elements.
 func (w *lanes) columns(dst []float32, width int, src []float32, n, d, stride int) {
 	pack.Panel(w.packs, dst, width, src, n, d, 1, stride)
 }
 
-// rowsOf sets the n rows of dst, of d elements each, which begin stride elements apart, to
-// the first n columns of src[d,width].
+// rowsOf sets the n rows of dst, which have d elements and a stride of stride elements,
+// to the first n columns of src[d,width].
 func (w *lanes) rowsOf(dst []float32, stride int, src []float32, width, n, d int) {
 	_, _ = dst[(n-1)*stride+d-1], src[(d-1)*width+n-1]
 	done := 0

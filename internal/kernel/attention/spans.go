@@ -6,22 +6,24 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// span is how many keys have their powers summed up by themselves, from a multiple of span on:
-// whole blocks of keys of all kernels. The sums of spans are then joined in order. So the
-// spans of a long cache can be computed by several threads, with the bits of one thread.
+// span is the number of keys with separately computed sums, starting at a multiple of
+// span: whole blocks of keys of all kernels. The sums of spans are then joined in order.
+// So several threads can compute the spans of a long cache, with the same bits as one
+// thread.
 const span = 8 * laneKeys
 
 const _ = -uint(span % attentionBlock) // spans are whole blocks
 
-// sums are what attention of some queries to some keys comes to. For query i, top[i] is the
-// largest score s, total[i] the sum of exp(s - top[i]), and element d of the values that
-// these powers weigh is values[i·row + d·element].
+// sums are the partial results of attention of some queries to some keys. For query i,
+// top[i] is the largest score s, total[i] the sum of exp(s - top[i]), and element d of
+// the values weighted by these powers is values[i·row + d·element].
 type sums[T kernel.Float] struct {
 	top, total, values []T
 	row, element       int
 }
 
-// begin sets s to the sums of n queries from query i on, of values of v elements, to no keys.
+// begin sets s to the sums of n queries from query i on, with values of v elements, over
+// no keys.
 func (s *sums[T]) begin(n, v int, with Terms[T], i int) {
 	for x := range n {
 		s.top[x], s.total[x] = T(math.Inf(-1)), 0
@@ -45,8 +47,9 @@ func (s *sums[T]) set(n, v int, from *sums[T]) {
 	}
 }
 
-// join adds the sums of the next span to those of n queries. What has no keys changes nothing:
-// its total is 0. Its largest score does not tell, as that of scores that are NaN may be -Inf.
+// join adds the sums of the next span to the sums of n queries. A span without keys
+// changes nothing: its total is 0. Its largest score is no indication, because NaN scores
+// may leave it at -Inf.
 func (s *sums[T]) join(n, v int, next *sums[T]) {
 	var keep, scale [laneQueries]T
 	for i := range n {
@@ -81,8 +84,8 @@ func (s *sums[T]) join(n, v int, next *sums[T]) {
 	}
 }
 
-// add scales the value at i by keep and adds x, scaled. Where one of the two is kept as it is,
-// it keeps its bits, and what is left out may be a NaN.
+// add scales the value at i by keep and adds x, scaled. If one of the two has factor 1,
+// it keeps its bits, and the other, omitted, may be a NaN.
 func (s *sums[T]) add(i int, x, keep, scale T) {
 	switch {
 	case scale == 0 && keep == 1:
@@ -93,23 +96,23 @@ func (s *sums[T]) add(i int, x, keep, scale T) {
 	}
 }
 
-// Spans returns the first of the spans with keys that a query attends to, and the one behind
-// the last.
+// Spans returns the first of the spans with keys that a query attends to, and the end of
+// the spans.
 func (a Attention[T]) Spans() (first, end int) {
 	first = max(a.since(0), 0) / span
 	return first, max((a.until(a.S-1)+span-1)/span, first)
 }
 
-// FewQueries is the largest number of queries that Span takes.
+// FewQueries is the largest number of queries for Span.
 const FewQueries = attentionBlock
 
-// SpanSums is how many elements Span sets.
+// SpanSums is the number of elements set by Span.
 func (a Attention[T]) SpanSums(queries int) int { return queries * (a.V + 2) }
 
-// sumsIn returns the sums of n queries that lie in x, as Span leaves them.
+// sumsIn returns the sums of n queries stored in x, in the layout of Span.
 func (a *Attention[T]) sumsIn(x []T, n int) sums[T] { return sums[T]{x[:n], x[n:], x[2*n:], 1, n} }
 
-// Span sets result to what span k of the keys comes to for the queries from `from` to to-1,
+// Span sets result to the sums over span k of the keys for the queries from from to to-1,
 // without their sinks; see Join.
 func (h *Attender[T]) Span(q Rows[T], with Terms[T], from, to, k int, result []T) {
 	with.Sinks = nil
@@ -123,8 +126,9 @@ func (h *Attender[T]) Span(q Rows[T], with Terms[T], from, to, k int, result []T
 	(&sums[float32]{kernel.Float32s(set.top), kernel.Float32s(set.total), kernel.Float32s(set.values), 1, to - from}).set(to-from, h.V, &x)
 }
 
-// Join sets out[i] and lse[i] for from ≤ i < to, with the bits of Forward. parts are what Span
-// has set, one behind another for all spans of Spans; room are as many elements as for one.
+// Join sets out[i] and lse[i] for from ≤ i < to, with the same bits as Forward. parts are
+// the consecutive results of Span for all spans of Spans; room has as many elements as
+// one.
 func (a Attention[T]) Join(parts, room []T, out Rows[T], lse []T, with Terms[T], from, to int) {
 	n := to - from
 	all, size := a.sumsIn(room, n), a.SpanSums(n)

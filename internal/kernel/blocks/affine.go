@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// affineArgs is the argument of functions in assembly that decode groups. The generator knows
-// the offsets of the fields.
+// affineArgs is the argument of functions in assembly that decode groups. The generator
+// knows the offsets of the fields.
 type affineArgs struct {
 	groups         int // at least 1
 	numbers        *float32
@@ -16,7 +16,7 @@ type affineArgs struct {
 	each           int // vectors in a group
 }
 
-// These lines compile only if the offsets are those in asm/affine.go.
+// These lines compile only if the offsets match asm/affine.go.
 const (
 	_ = -(unsafe.Offsetof(affineArgs{}.numbers) ^ 8)
 	_ = -(unsafe.Offsetof(affineArgs{}.words) ^ 16)
@@ -25,10 +25,10 @@ const (
 	_ = -(unsafe.Offsetof(affineArgs{}.each) ^ 40)
 )
 
-// DecodeAffine sets dst to the numbers of some rows, as MLX quantises them: number i is its
-// integer, of 4 or 8 bits, times scales[i/group], rounded, plus biases[i/group], rounded. Rows of
-// integers begin so many bytes, the pitch, behind each other, and have whole groups, as many as
-// there are scales. The integers lie in words of 32 bits of the machine's byte order, the first in
+// DecodeAffine sets dst to the numbers of some rows quantised by MLX: number i is its
+// integer, of 4 or 8 bits, times scales[i/group], rounded, plus biases[i/group], rounded.
+// pitch is the row stride in bytes. A row holds a whole number of groups, one per scale.
+// The integers are packed in words of 32 bits of the machine's byte order, the first in
 // the lowest bits. group is a multiple of 32.
 func DecodeAffine(dst []float32, words []byte, pitch, rows int, scales, biases []float32, bits, group int) {
 	selected().decodeAffine(dst, words, pitch, rows, scales, biases, bits, group)

@@ -10,16 +10,16 @@ import (
 	"github.com/gomoe/gomoe/quant"
 )
 
-// Multiply sets y[i·yrs + j·ycs] to the product of row i of x and row j of w. x is m rows,
-// one after another, as Round makes them. w is n rows of `deep` weights of type d.
+// Multiply sets y[i·yrs + j·ycs] to the product of row i of x and row j of w. x is m
+// consecutive rows made by Round. w is n rows of deep weights of type d.
 //
 // Products with weights in blocks are computed with integers. A row of numbers x is
-// rounded once to int8 blocks as long as those of the weights,
+// rounded once to int8 blocks as long as the weights' blocks,
 //
 //	x[i] ≈ dx·q[i],  dx = max|x|/127,  q[i] the integer nearest to x[i]·(1/dx), ties to even,
 //
-// and then multiplied with all rows of weights. In each block, the sums of the products of
-// q and the weights' integers are exact. A block adds to y
+// and then multiplied with all rows of weights. In each block, the sums of the products
+// of q and the weights' integers are exact. A block adds to y
 //
 //	y = y + (d·dx)·s                 q8_0, q6_k, mxfp4, iq2_xxs
 //	y = y + ((d·dx)·s - (m·dx)·t)    q4_k, q2_k
@@ -27,25 +27,25 @@ import (
 //
 // where d and m are the scales of a block of weights, s is the sum of q times the
 // weights' integers times the scales inside the block, and t is the sum of q times the
-// offsets inside the block. For the other types d, m and the weights' integers are those
-// that quant.Unpack returns, and t is the sum of q. s and t are rounded to f32 once. Every product, difference
-// and sum in these lines is rounded to f32, and blocks are added in order. For iq2_xxs dx
-// is an eighth of the above, and the scales inside the block are 2s+1. Blocks of x are
-// those of the weights but for q3_k, q5_k, iq3_xxs and iq4_xs, for which they have 32
-// elements.
+// offsets inside the block. For the other types d, m and the weights' integers are the
+// results of quant.Unpack, and t is the sum of q. s and t are rounded to f32 once. Every
+// product, difference and sum in these lines is rounded to f32, and blocks are added in
+// order. For iq2_xxs dx is an eighth of the above, and the scales inside the block are
+// 2s+1. Blocks of x are as long as the weights' blocks, except that they have 32 elements
+// for q3_k, q5_k, iq3_xxs and iq4_xs.
 //
 // This is the contract: all kernels have these bits. An element of y depends only on its
 // row of x and its row of weights.
 //
 // A block of x with a NaN or an infinity has the scale NaN, which makes y NaN.
 //
-// Multiply does not start goroutines. A caller that shares work splits the rows of weights
-// before the rows of x, since a call reads all of its weights once for every 64 rows of x,
-// or unpacks them once.
+// Multiply does not start goroutines. To share work, split the rows of weights rather
+// than the rows of x, because a call reads all of its weights once for every 64 rows of
+// x, or unpacks them once.
 //
-// next is the memory that the caller will read after w, or nil if it does not know that.
-// Its first cache lines are fetched while the last rows of w are multiplied. Multiply does
-// not use what is in it.
+// next is the memory that the caller will read after w, or nil if unknown. Its first
+// cache lines are prefetched while the last rows of w are multiplied. Multiply does not
+// use its contents.
 func Multiply(d graph.DType, m, n, deep int, x, w, next []byte, y []float32, yrs, ycs int) {
 	selected().multiply(d, m, n, deep, x, w, next, y, yrs, ycs)
 }
@@ -58,13 +58,13 @@ type quantArgs struct {
 	w, x [4]*byte
 	out  [8]float32
 	book *[256]uint64 // of iq2_xxs
-	// From here on, as many bytes are fetched as the call's rows of weights have, for a
-	// later call. The rows of one call are too short for the processor to fetch ahead by
-	// itself.
+	// Start of the memory to prefetch for a later call, as many bytes as the call's rows
+	// of weights have. The rows of one call are too short for the processor's own
+	// prefetching.
 	fetch *byte
 }
 
-// These lines compile only if the offsets are those in asm/quant.go and neon/quant.go.
+// These lines compile only if the offsets match asm/quant.go and neon/quant.go.
 const (
 	_ = -(unsafe.Offsetof(quantArgs{}.w) ^ 8)
 	_ = -(unsafe.Offsetof(quantArgs{}.x) ^ 40)
@@ -74,10 +74,11 @@ const (
 )
 
 // set holds the functions of one instruction set. quantIndex is the index of a type; a
-// function that the instruction set lacks is nil. A nil set is that of the portable kernels.
+// function missing in the instruction set is nil. A nil set stands for the portable
+// kernels.
 type set struct {
-	// rows multiplies four rows of weights with one row of x, pairs multiplies four with
-	// two, and columns one with four.
+	// rows multiplies four rows of weights by one row of x, pairs multiplies four by two,
+	// and columns one by four.
 	rows, pairs, columns [quantTypes]func(*byte)
 	// affine decodes numbers of 4 and of 8 bits, affineLanes at a time.
 	affine      [2]func(*byte)
@@ -85,17 +86,17 @@ type set struct {
 	// super rounds whole blocks of 256 elements, and group whole units of 4 blocks of 32.
 	// Code in Go rounds the rest.
 	super, group func(*byte)
-	// groups is rows, and groupPairs pairs, for weights that are unpacked to groups.
+	// groups is rows, and groupPairs pairs, for weights unpacked to groups.
 	groups, groupPairs func(*byte)
-	// directRows is rows, and directPairs pairs, for types that have groups, which they do not
-	// write to memory.
+	// directRows is rows, and directPairs pairs, for types with groups, without writing
+	// the groups to memory.
 	directRows, directPairs [groupTypes]func(*byte)
-	// blockPanels and groupPanels multiply many rows of x. The functions of groupPanels are
-	// for weights that are unpacked to groups.
+	// blockPanels and groupPanels multiply many rows of x. The functions of groupPanels
+	// are for weights unpacked to groups.
 	blockPanels [quantTypes]*panelSet
 	groupPanels [groupTypes]*panelSet
-	// blockTiles and groupTiles are blockPanels and groupPanels for so many rows of x that tiles
-	// are worth it.
+	// blockTiles and groupTiles are blockPanels and groupPanels for numbers of rows of x
+	// that are worth tiles.
 	blockTiles [quantTypes]*panelSet
 	groupTiles [groupTypes]*panelSet
 	// blockStrips multiply 16 rows of weights with a few rows of x.
@@ -104,15 +105,15 @@ type set struct {
 	unpack [groupTypes]func(*byte)
 }
 
-// selected returns the functions of the kind that is selected.
+// selected returns the functions of the selected kind.
 var selected = sync.OnceValue(func() *set {
-	k, _ := kernel.Selected() // the error is reported where a program is run
+	k, _ := kernel.Selected() // the error is reported when a program is run
 	return setOf(k)
 })
 
 const quantTypes, groupTypes = 6, 9
 
-// quantAhead is how many bytes ahead weights are fetched.
+// quantAhead is the prefetch distance for weights in bytes.
 const quantAhead = 12 << 10
 
 func quantIndex(d graph.DType) int {
@@ -125,10 +126,10 @@ func quantIndex(d graph.DType) int {
 // groupIndex is quantIndex for types that have groups.
 func groupIndex(d graph.DType) int { return int(d - graph.Q4_0) }
 
-// inFours reports whether m rows of x are multiplied with four rows of weights at a time.
-// The other way multiplies four rows of x with one row of weights, which is unpacked once
-// for the four. For 4 and for 8 rows that way is as fast. For others it wastes the time of
-// the rows that are missing from the last four: nearly half of the time for 5 rows.
+// inFours reports whether m rows of x are multiplied by four rows of weights at a time.
+// The alternative multiplies four rows of x by one row of weights, unpacked once for the
+// four. For 4 and for 8 rows that is as fast. Otherwise it wastes the time of the missing
+// rows of the last four: nearly half of the time for 5 rows.
 func (s *set) inFours(t, m int) bool {
 	switch {
 	case s.columns[t] == nil:
@@ -139,8 +140,8 @@ func (s *set) inFours(t, m int) bool {
 	return m < 8 && m != 4
 }
 
-// direct reports whether m rows of k numbers are multiplied with weights that have groups as
-// these lie in memory. For more rows it pays to unpack them once.
+// direct reports whether m rows of k numbers are multiplied by weights with groups in
+// place. For more rows it pays to unpack them once.
 func (s *set) direct(d graph.DType, m, k int) bool {
 	block, _ := d.Block()
 	if s == nil || !quant.HasGroups(d) || s.directRows[groupIndex(d)] == nil || k == 0 || k%max(quantGroup, block) != 0 {
@@ -149,12 +150,12 @@ func (s *set) direct(d graph.DType, m, k int) bool {
 	return m == 1 || m <= directMost && s.directPairs[groupIndex(d)] != nil
 }
 
-// directMost is how many rows of x are multiplied with weights that are not unpacked to memory,
-// if two can be at a time.
+// directMost is the largest number of rows of x multiplied by weights that are not
+// unpacked to memory, if there is a function for two rows.
 const directMost = 4
 
-// quantMost is how many rows of x are multiplied with all rows of weights before the
-// next rows of x are. Rows of 2048 elements then take 160 KiB of the second-level cache.
+// quantMost is the number of rows of x multiplied by all rows of weights before the next
+// rows of x. Rows of 2048 elements then take 160 KiB of the second-level cache.
 const quantMost = 64
 
 func (s *set) multiply(d graph.DType, m, n, k int, x, w, next []byte, y []float32, yrs, ycs int) {
@@ -198,7 +199,7 @@ func (s *set) multiply(d graph.DType, m, n, k int, x, w, next []byte, y []float3
 		return
 	}
 	t := quantIndex(d)
-	units, rest := k/quantSuper, 0 // rest is the blocks of 32 behind the last group, for Go
+	units, rest := k/quantSuper, 0 // rest is the blocks of 32 after the last group, for Go
 	if block != quantSuper {
 		units, rest = k/quantGroup, k%quantGroup/block
 	}
@@ -223,8 +224,8 @@ func (s *set) multiply(d graph.DType, m, n, k int, x, w, next []byte, y []float3
 	}
 }
 
-// quantProduct is a product's operands, and the argument of the functions in assembly.
-// These multiply the blocks before block `whole`; the `rest` blocks from there on are
+// quantProduct has a product's operands, and the argument of the functions in assembly.
+// These multiply the blocks before block whole; the rest blocks from there on are
 // multiplied in Go.
 type quantProduct struct {
 	d           graph.DType
@@ -237,18 +238,18 @@ type quantProduct struct {
 	args        quantArgs
 }
 
-// quantProducts keeps the memory of products that ended for later ones. A token takes hundreds of them, and
-// the argument of functions in assembly is not on the stack.
+// quantProducts keeps the memory of finished products for later ones. A token needs
+// hundreds of them, and the argument of functions in assembly is not on the stack.
 var quantProducts = sync.Pool{New: func() any { return new(quantProduct) }}
 
-// done gives the memory back, without pointers to weights.
+// done releases the memory, without pointers to weights.
 func (p *quantProduct) done() {
 	*p = quantProduct{}
 	quantProducts.Put(p)
 }
 
-// fours multiplies the rows i0 to i1-1 of x with four rows of weights at a time. It takes
-// two rows of x at once if there is a function for that.
+// fours multiplies the rows i0 to i1-1 of x by four rows of weights at a time, and two
+// rows of x at once if there is a function for that.
 func (p *quantProduct) fours(i0, i1 int, one, two func(*byte)) {
 	a := &p.args
 	for j := 0; j < p.n; j += 4 {
@@ -256,12 +257,12 @@ func (p *quantProduct) fours(i0, i1 int, one, two func(*byte)) {
 			at := p.w[j*p.wb:][:4*p.wb]
 			a.w = [4]*byte{&at[0], &at[p.wb], &at[2*p.wb], &at[3*p.wb]}
 		} else {
-			for l := range a.w { // where there are fewer than four, the last row again
+			for l := range a.w { // repeat the last row if there are fewer than four
 				a.w[l] = &p.w[min(j+l, p.n-1)*p.wb]
 			}
 		}
 		a.fetch = p.fetch(j)
-		if i1-i0 == 1 && p.rest == 0 && p.ycs == 1 && j+4 <= p.n { // as a token has it
+		if i1-i0 == 1 && p.rest == 0 && p.ycs == 1 && j+4 <= p.n { // the case of a token
 			a.x[0], a.out = &p.x[i0*p.xb], [8]float32{}
 			one((*byte)(unsafe.Pointer(a)))
 			*(*[4]float32)(p.y[i0*p.yrs+j:]) = [4]float32(a.out[:4])
@@ -295,13 +296,13 @@ func (p *quantProduct) fours(i0, i1 int, one, two func(*byte)) {
 	}
 }
 
-// columns multiplies the rows i0 to i1-1 of x, four at a time, with one row of weights.
+// columns multiplies the rows i0 to i1-1 of x, four at a time, by one row of weights.
 func (p *quantProduct) columns(i0, i1 int, four func(*byte)) {
 	a := &p.args
 	for j := range p.n {
 		a.w[0], a.fetch = &p.w[j*p.wb], p.fetch(j)
 		for i := i0; i < i1; i += 4 {
-			for l := range a.x { // where there are fewer than four, the last row again
+			for l := range a.x { // repeat the last row if there are fewer than four
 				a.x[l] = &p.x[min(i+l, i1-1)*p.xb]
 			}
 			a.out = [8]float32{}
@@ -313,8 +314,8 @@ func (p *quantProduct) columns(i0, i1 int, four func(*byte)) {
 	}
 }
 
-// fetch returns the address from which on memory is fetched while row j of the weights, and
-// those with it, are multiplied.
+// fetch returns the start of the memory to prefetch while row j of the weights, and rows
+// with it, are multiplied.
 func (p *quantProduct) fetch(j int) *byte {
 	at := j*p.wb + quantAhead
 	if at < len(p.w) {
@@ -326,7 +327,7 @@ func (p *quantProduct) fetch(j int) *byte {
 	return &p.w[len(p.w)-1]
 }
 
-// finish adds the products of the last `rest` blocks to sum, and writes it to y.
+// finish adds the products of the last rest blocks to sum, and writes it to y.
 func (p *quantProduct) finish(i, j int, sum float32) {
 	if p.rest > 0 {
 		sum = quantRest(p.d, sum, p.whole, p.whole+p.rest, p.x[i*p.xb:], p.w[j*p.wb:])

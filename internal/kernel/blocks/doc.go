@@ -1,4 +1,4 @@
-// Package blocks multiplies rows of numbers with weights in the block formats of package
+// Package blocks multiplies rows of numbers by weights in the block formats of package
 // quant. Products are sums of integers and have the same bits with all kernels; Multiply
 // states the contract.
 package blocks

@@ -8,9 +8,9 @@ import (
 	"github.com/gomoe/gomoe/quant"
 )
 
-// groupProduct is a product of rounded rows with weights that are unpacked to groups, a
-// piece of four rows at a time. A piece stays in the first-level cache while up to
-// quantMost rows of x are multiplied with it.
+// groupProduct is a product of rounded rows and weights unpacked to groups, a piece of
+// four rows at a time. A piece stays in the first-level cache while up to quantMost rows
+// of x are multiplied by it.
 type groupProduct struct {
 	set      *set
 	m, n, k  int
@@ -20,11 +20,11 @@ type groupProduct struct {
 	yrs, ycs int
 }
 
-// groupPiece is how many groups of a row of weights are unpacked at a time. Four rows of
+// groupPiece is the number of groups of a row of weights unpacked at a time. Four rows of
 // them take 12 KiB.
 const groupPiece = 16
 
-// groupOffset is what quantOffset says of types that have groups.
+// groupOffset is quantOffset for types with groups.
 const groupOffset = 128
 
 // unpackArgs is the argument of functions in assembly that unpack blocks to groups: n whole
@@ -36,7 +36,7 @@ type unpackArgs struct {
 	book   *[256]uint32 // of iq3_xxs
 }
 
-// These lines compile only if the offsets are those in asm/unpack.go, and if a group has the
+// These lines compile only if the offsets match asm/unpack.go, and if a group has the
 // layout of a rounded row.
 const (
 	_ = -(unsafe.Offsetof(unpackArgs{}.groups) ^ 8)
@@ -54,7 +54,7 @@ func (s *set) unpackGroups(a *unpackArgs, groups []quant.Group, d graph.DType, b
 		return
 	}
 	n, size := d.Block()
-	unit := size // bytes of the blocks that the function takes together
+	unit := size // bytes of the blocks that the function handles together
 	if n == 32 {
 		unit *= 4
 	}
@@ -68,10 +68,10 @@ func (s *set) unpackGroups(a *unpackArgs, groups []quant.Group, d graph.DType, b
 	}
 }
 
-// groupWork is the memory that a product of groups needs.
+// groupWork is the memory for a product of groups.
 type groupWork struct {
 	groups [4 * groupPiece]quant.Group
-	sums   [quantMost][4]float32 // of each row of x with four rows of weights
+	sums   [quantMost][4]float32 // of each row of x and four rows of weights
 	args   quantArgs
 	unpack unpackArgs
 }
@@ -103,8 +103,8 @@ func (p *groupProduct) multiply(unpack func(a *unpackArgs, groups []quant.Group,
 	}
 }
 
-// add adds the products of groups of some rows of weights with the rows i0 to i1-1 of x,
-// from group `from` of these on.
+// add adds the products of groups of some rows of weights and the rows i0 to i1-1 of x,
+// starting at group from of these.
 func (p *groupProduct) add(work *groupWork, rows, groups, i0, i1, from int) {
 	at := func(i int) []byte { return p.x[i*p.xb+from*quantGroupRow:] }
 	if p.set == nil || p.set.groups == nil {
@@ -118,7 +118,7 @@ func (p *groupProduct) add(work *groupWork, rows, groups, i0, i1, from int) {
 	}
 	a := &work.args
 	a.n = groups
-	for l := range a.w { // where there are fewer than four, the last row again
+	for l := range a.w { // repeat the last row if there are fewer than four
 		a.w[l] = (*byte)(unsafe.Pointer(&work.groups[min(l, rows-1)*groupPiece]))
 	}
 	for i := i0; i < i1; {

@@ -8,22 +8,23 @@ import (
 	"github.com/gomoe/gomoe/quant"
 )
 
-// panelSet are the functions of products with panels: 32 rows of weights whose blocks are
-// unpacked and interleaved, so that a lane of a vector belongs to one row of weights and a
-// sum never has to be added across lanes. A panel is made once for all rows of x.
+// panelSet has the functions of products with panels: 32 rows of weights with unpacked
+// and interleaved blocks, so that a lane of a vector belongs to one row of weights and no
+// sum is added across lanes. A panel is made once for all rows of x.
 type panelSet struct {
 	size int // bytes of a unit of a panel: 256 elements, or a group
-	// pack writes `rows` rows of weights, 16 or 8, to their part of a panel.
+	// pack writes rows rows of weights, 16 or 8, to their part of a panel.
 	rows int
 	pack func(*byte)
-	// products[r] multiplies a panel with r+1 rows of x. At most `tile` rows are multiplied at a time, and at least half
-	// as many.
+	// products[r] multiplies a panel by r+1 rows of x. At most tile rows are multiplied
+	// at a time, and at least half as many.
 	tile     int
 	products *[panelTile]func(*byte)
-	// least is how many rows of x are worth a panel, whose making takes as long as multiplying it
-	// with 3 to 10 rows.
+	// least is the smallest number of rows of x worth a panel; making one takes as long
+	// as multiplying it by 3 to 10 rows.
 	least int
-	// tiles, if it is set, multiplies a panel with many rows of x in AMX's tiles, and products is nil.
+	// tiles, if set, multiplies a panel by many rows of x in AMX's tiles, and products is
+	// nil.
 	tiles func(*byte)
 }
 
@@ -31,11 +32,11 @@ const (
 	panelRows = 32
 	panelTile = 6
 	panelLine = 4 * panelRows // the bytes of four weights of each row
-	// panelPiece is how many elements of its rows a panel has at most. It then takes 160 to
-	// 180 KiB of the second-level cache, and up to 268 KiB if it is for tiles.
+	// panelPiece is the largest number of elements of its rows in a panel. It then takes
+	// 160 to 180 KiB of the second-level cache, and up to 268 KiB for tiles.
 	panelPiece = 4096
 	panelBytes = panelPiece / quantSuper * tileBytes
-	// panelGroups is how many groups are unpacked at a time, for types that have groups.
+	// panelGroups is the number of groups unpacked at a time, for types with groups.
 	panelGroups = 8
 )
 
@@ -48,19 +49,19 @@ type packArgs struct {
 	rows  [16]*byte
 }
 
-// panelArgs is the argument of functions in assembly that multiply n units of a panel with
-// rows of x, and add that to y. They fetch `lines` cache lines in each unit.
+// panelArgs is the argument of functions in assembly that multiply n units of a panel by
+// rows of x, and add that to y. They prefetch lines cache lines in each unit.
 type panelArgs struct {
 	n     int
 	panel *byte
 	x     [panelTile]*byte
 	y     *[panelRows]float32
-	fetch uintptr // the functions move it, to behind the memory that it points into
+	fetch uintptr // advanced by the functions, past the end of its memory
 	lines int
 	half  *[panelTile * panelLine]byte
 }
 
-// These lines compile only if the offsets are those in asm/quant_panel.go and
+// These lines compile only if the offsets match asm/quant_panel.go and
 // asm/quant_pack.go.
 const (
 	_ = -(unsafe.Offsetof(packArgs{}.panel) ^ 8)
@@ -74,9 +75,9 @@ const (
 	_ = -(unsafe.Offsetof(panelArgs{}.half) ^ 88)
 )
 
-// panelWork is the memory that a product of panels needs.
+// panelWork is the memory for a product of panels.
 type panelWork struct {
-	panel  [panelBytes]byte // first, so that it begins at a page
+	panel  [panelBytes]byte // first, for page alignment
 	sums   [quantMost][panelRows]float32
 	half   [panelTile * panelLine]byte
 	tmp    [4096]byte
@@ -91,11 +92,11 @@ type panelWork struct {
 	tileInts [4][32][panelRows]int32
 }
 
-// panelWorks keeps the memory of products that ended for later ones.
+// panelWorks keeps the memory of finished products for later ones.
 var panelWorks = sync.Pool{New: func() any { return new(panelWork) }}
 
-// panelProduct is a product's operands. k is a multiple of the elements of a unit, or d has
-// groups.
+// panelProduct has a product's operands. k is a multiple of the elements of a unit, or d
+// has groups.
 type panelProduct struct {
 	*panelSet
 	set        *set
@@ -108,7 +109,7 @@ type panelProduct struct {
 }
 
 // panels returns the functions for m rows of x and n rows of k weights of type d, nil if
-// another way is better.
+// another method is better.
 func (s *set) panels(d graph.DType, m, n, k int) *panelSet {
 	if s == nil || n < panelRows/2 || k == 0 || s.direct(d, m, k) {
 		return nil
@@ -137,7 +138,7 @@ func (s *set) panels(d graph.DType, m, n, k int) *panelSet {
 func (p *panelProduct) multiply() {
 	work := panelWorks.Get().(*panelWork)
 	defer panelWorks.Put(work)
-	parts, most := 1, quantMost // into which the rows of x are cut; each is multiplied with all panels
+	parts, most := 1, quantMost // of the rows of x; each is multiplied by all panels
 	if p.tiles != nil {
 		most = tileRows
 	}
@@ -168,8 +169,8 @@ func (p *panelProduct) unit() (elements, bytes int) {
 	return quantGroup, quantGroupRow
 }
 
-// packPanel makes a panel of the elements [from, to) of the rows of weights from j on. It
-// returns how many units it has. Where there are fewer than 32 rows, the last is there again.
+// packPanel makes a panel of the elements [from, to) of the rows of weights from j on,
+// and returns its number of units. If there are fewer than 32 rows, it repeats the last.
 func (p *panelProduct) packPanel(work *panelWork, j, from, to int) int {
 	elements, _ := p.unit()
 	units := (to - from + elements - 1) / elements
@@ -194,7 +195,7 @@ func (p *panelProduct) packPanel(work *panelWork, j, from, to int) int {
 	return units
 }
 
-// packRows writes n units of 32 rows to the panel, from unit `at` on.
+// packRows writes n units of 32 rows to the panel, starting at unit at.
 func (p *panelProduct) packRows(work *panelWork, at, n int, row func(l int) *byte) {
 	a := &work.pack
 	a.n, a.tmp = n, &work.tmp
@@ -208,9 +209,8 @@ func (p *panelProduct) packRows(work *panelWork, at, n int, row func(l int) *byt
 	*a = packArgs{} // the pool keeps no weights
 }
 
-// products32 multiplies the panel with the rows i0 to i1-1 of x, from element `from` on, and
-// writes y if this was the last piece. It takes as many rows at a time as need the fewest
-// calls.
+// products32 multiplies the panel by the rows i0 to i1-1 of x, from element from on, and
+// writes y if this was the last piece. It divides the rows into the fewest calls.
 func (p *panelProduct) products32(work *panelWork, i0, i1, j, from, units int, last bool) {
 	elements, bytes := p.unit()
 	a := &work.args
@@ -253,8 +253,8 @@ func (p *panelProduct) write(sums [][panelRows]float32, lo, hi, j int) {
 	}
 }
 
-// fetch returns from where on, and how many cache lines at a time, the weights of the next
-// panel are fetched while units are multiplied that many times.
+// fetch returns the start, and the number of cache lines at a time, for prefetching the
+// weights of the next panel while units are multiplied the given number of times.
 func (p *panelProduct) fetch(j, times int) (from uintptr, lines int) {
 	rest := p.next
 	if at := (j + panelRows) * p.wb; at < len(p.w) {

@@ -28,7 +28,7 @@ func quantRest(d graph.DType, y float32, lo, hi int, x, w []byte) float32 {
 	return y
 }
 
-// quantBlock returns what block b adds to the product.
+// quantBlock returns the contribution of block b to the product.
 func quantBlock(d graph.DType, b int, x, w []byte) float32 {
 	switch d {
 	case graph.Q8_0, graph.MXFP4:
@@ -76,7 +76,7 @@ func dotMX(x, w []byte) (s int32) {
 	return s
 }
 
-// quads returns the elements 16j to 16j+15 of a unit, whose parts of 32 are in the type's
+// quads returns the elements 16j to 16j+15 of a unit with its parts of 32 in the type's
 // order.
 func quads(u []byte, order [8]int, j int) []byte {
 	for place, k := range order {

@@ -9,8 +9,8 @@ import (
 	"github.com/gomoe/gomoe/quant"
 )
 
-// RowBytes returns how many bytes a row of k numbers takes when it is rounded for
-// products with weights of type d. k is a multiple of d's block.
+// RowBytes returns the size in bytes of a row of k numbers rounded for products with
+// weights of type d. k is a multiple of d's block.
 func RowBytes(d graph.DType, k int) int {
 	if isSuper(d) {
 		return k / quantSuper * quantSuperRow
@@ -18,8 +18,8 @@ func RowBytes(d graph.DType, k int) int {
 	return (k + quantGroup - 1) / quantGroup * quantGroupRow
 }
 
-// These constants are the layout of a rounded row, in bytes. A row is made of units, which
-// begin at cache lines if the row does. A unit is either 256 elements with the sums of
+// These constants are the layout of a rounded row, in bytes. A row consists of units,
+// aligned to cache lines if the row is. A unit is either 256 elements with the sums of
 // every 16 of them, or of every 32 for q4_k, and one scale; or it is a group of 4 blocks
 // of 32 elements, each with a scale and with its sum times quantOffset.
 const (
@@ -41,8 +41,8 @@ func isSuper(d graph.DType) bool {
 	return n == quantSuper && !quant.HasGroups(d)
 }
 
-// quantOrder returns the order in which a rounded row has the 8 parts, of 32 elements each,
-// of a unit of 256. It is the order in which vectors of 64 weights hold them.
+// quantOrder returns the order of the 8 parts, of 32 elements each, of a unit of 256 in a
+// rounded row. It is the order of these parts in vectors of 64 weights.
 func quantOrder(d graph.DType) [8]int {
 	switch d {
 	case graph.Q4_K:
@@ -54,8 +54,8 @@ func quantOrder(d graph.DType) [8]int {
 }
 
 // quantOffset returns the number that makes a weight's integer unsigned when added to it,
-// since vectors multiply unsigned integers with signed ones. It is 0 for types whose rows
-// are rounded in units of 256.
+// because vectors multiply unsigned integers by signed ones. It is 0 for types with rows
+// rounded in units of 256.
 func quantOffset(d graph.DType) int32 {
 	switch d {
 	case graph.Q8_0:
@@ -69,8 +69,8 @@ func quantOffset(d graph.DType) int32 {
 	return 0
 }
 
-// Round rounds the rows of k elements that lie one after another in x, for Multiply with
-// weights of type d. rows has RowBytes(d, k) bytes for each row.
+// Round rounds the consecutive rows of k elements in x, for Multiply with weights of type
+// d. rows has RowBytes(d, k) bytes for each row.
 func Round(d graph.DType, k int, rows []byte, x []float32) {
 	selected().quantizeRows(d, k, rows, x)
 }
@@ -132,13 +132,13 @@ type roundArgs struct {
 	row    *byte
 	factor float32 // of the scales, in blocks of 256
 	offset int32   // of the sums, in blocks of 32
-	// In blocks of 256: where in a unit of the row every 32 elements go, and 1 if sums of
-	// 16 elements are added in pairs.
+	// In blocks of 256: the place of every 32 elements in a unit of the row, and 1 if
+	// sums of 16 elements are added in pairs.
 	places [8]uint32
 	pairs  uint32
 }
 
-// These lines compile only if the offsets are those in asm/quantize.go and neon/quant.go.
+// These lines compile only if the offsets match asm/quantize.go and neon/quant.go.
 const (
 	_ = -(unsafe.Offsetof(roundArgs{}.x) ^ 8)
 	_ = -(unsafe.Offsetof(roundArgs{}.row) ^ 16)
@@ -148,7 +148,7 @@ const (
 	_ = -(unsafe.Offsetof(roundArgs{}.pairs) ^ 64)
 )
 
-// quantIQ2 is the factor that all weights of iq2_xxs have.
+// quantIQ2 is the common factor of all weights of iq2_xxs.
 const quantIQ2 = 0.125
 
 func quantizeSuper(d graph.DType, row []byte, x []float32, order [8]int) {
@@ -191,9 +191,9 @@ func quantizeGroup(d graph.DType, row []byte, x []float32) {
 }
 
 // quantScale returns a block's scale dx and its inverse. An inverse of 0 means that all
-// elements become 0. This is so in a block of zeros, or of numbers so small that the
-// inverse would be infinite, both with scale 0; and in a block with a NaN or an infinity,
-// with scale NaN.
+// elements become 0. This is the case for a block of zeros, or of numbers so small that
+// the inverse would be infinite, both with scale 0; and for a block with a NaN or an
+// infinity, with scale NaN.
 func quantScale(x []float32) (scale, inverse float32) {
 	top, bits := float32(0), uint32(0)
 	for _, v := range x {

@@ -20,7 +20,7 @@ func setOf(k kernel.Kind) *set {
 	return nil
 }
 
-// avx2Set converts f16 with F16C, which every processor has that has AVX2 and FMA.
+// avx2Set converts f16 with F16C, present in every processor with AVX2 and FMA.
 func avx2Set() *set {
 	return &set{
 		rows:    [quantTypes]func(*byte){avx2Q8Rows, avx2Q4KRows, avx2Q6KRows, avx2Q2KRows, avx2IQ2Rows, avx2MXRows},
@@ -51,7 +51,8 @@ func avx2Panel(size int, pack, two, three func(*byte)) *panelSet {
 	return &panelSet{size: size, rows: 8, pack: pack, least: 5, tile: 3, products: &[panelTile]func(*byte){1: two, 2: three}}
 }
 
-// avx2GroupPanels returns the functions of all types. The integers of those with `small` are at most 31.
+// avx2GroupPanels returns the functions of all types. The types with small have integers
+// of at most 31.
 func avx2GroupPanels() [groupTypes]*panelSet {
 	const size = (32 + 8) * panelLine
 	small, large := avx2Panel(size, avx2PackGroup, avx2PanelSmall2, avx2PanelSmall3), avx2Panel(size, avx2PackGroup, avx2PanelLarge2, avx2PanelLarge3)
@@ -105,8 +106,8 @@ func avx512Set() *set {
 	}
 }
 
-// amxSet is avx512Set with products of many rows in tiles, but for types with offsets in groups:
-// these took as long in tiles.
+// amxSet is avx512Set with products of many rows in tiles, except for types with offsets
+// in groups: these took as long in tiles.
 func amxSet() *set {
 	s := avx512Set()
 	if s.pairs[0] == nil { // without VNNI

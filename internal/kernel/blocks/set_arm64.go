@@ -16,8 +16,8 @@ func setOf(k kernel.Kind) *set {
 	return nil
 }
 
-// neonSet returns the functions that use FEAT_DotProd where the processor has it: all of
-// Apple's that Go runs on have it, and nearly all others since 2018.
+// neonSet returns functions that use FEAT_DotProd if the processor has it: all of Apple's
+// that run Go have it, and nearly all others since 2018.
 func neonSet() *set {
 	if runtime.GOOS == "darwin" || cpu.ARM64.HasASIMDDP {
 		return neonDotSet()

@@ -10,12 +10,13 @@ import (
 
 const (
 	stripRows = 16 // of weights
-	stripMost = 8  // rows of x that a function multiplies with a strip
+	stripMost = 8  // rows of x multiplied by a strip
 )
 
-// stripArgs is the argument of functions in assembly that multiply n units of a strip, 16 rows of
-// weights that lie one after another, with rows of x, and add that to sums. They fetch the 16
-// rows of weights at fetch for a later call. The generator knows the offsets of the fields.
+// stripArgs is the argument of functions in assembly that multiply n units of a strip, 16
+// consecutive rows of weights, by rows of x, and add that to sums. They prefetch the 16
+// rows of weights at fetch for a later call. The generator knows the offsets of the
+// fields.
 type stripArgs struct {
 	tmp   [3 * 64]byte
 	sums  [stripMost][stripRows]float32
@@ -26,12 +27,12 @@ type stripArgs struct {
 	xstep int // bytes of a row of x
 	fetch *byte
 
-	hop   int // that of a function of AVX-512
+	hop   int // the stride for AVX-512
 	_     [8]byte
-	lines [22 + stripMost][stripRows]uint32 // weights that are turned, and of AVX2 what registers have no room for
+	lines [22 + stripMost][stripRows]uint32 // transposed weights and, for AVX2, spilled registers
 }
 
-// These lines compile only if the offsets are those in asm/quant_strip.go and asm/quant_narrow_strip.go.
+// These lines compile only if the offsets match asm/quant_strip.go and asm/quant_narrow_strip.go.
 const (
 	_ = -(unsafe.Offsetof(stripArgs{}.sums) ^ 192)
 	_ = -(unsafe.Offsetof(stripArgs{}.n) ^ 704)
@@ -44,18 +45,19 @@ const (
 	_ = -(unsafe.Offsetof(stripArgs{}.lines) ^ 768)
 )
 
-// stripSet are the functions of products in strips: products[r] multiplies a strip with r+1 rows of x,
-// at least two. Up to `most` rows are multiplied that way; for more it pays to make panels, or tiles.
+// stripSet has the functions of products in strips: products[r] multiplies a strip by r+1
+// rows of x, at least two. Up to most rows are multiplied in strips; for more it pays to
+// make panels, or tiles.
 type stripSet struct {
 	most     int
 	products [stripMost]func(*byte)
 }
 
-// stripWorks keeps the memory of products that ended for later ones.
+// stripWorks keeps the memory of finished products for later ones.
 var stripWorks = sync.Pool{New: func() any { return new(stripArgs) }}
 
-// strips returns the functions for m rows of x and n rows of k weights of type d, nil if another
-// way is better.
+// strips returns the functions for m rows of x and n rows of k weights of type d, nil if
+// another method is better.
 func (s *set) strips(d graph.DType, m, n, k int) *[stripMost]func(*byte) {
 	if s == nil || quant.HasGroups(d) || n < stripRows || k == 0 || k%quantGroup != 0 {
 		return nil
@@ -67,8 +69,8 @@ func (s *set) strips(d graph.DType, m, n, k int) *[stripMost]func(*byte) {
 	return &f.products
 }
 
-// strips multiplies all rows of x, up to stripMost at a time, with the first rows of weights, and
-// returns how many these were: as many as there are whole strips.
+// strips multiplies all rows of x, up to stripMost at a time, by the whole strips of
+// weights, and returns the number of their rows.
 func (p *quantProduct) strips(m, units int, products *[stripMost]func(*byte)) int {
 	a := stripWorks.Get().(*stripArgs)
 	defer stripWorks.Put(a)

@@ -5,27 +5,28 @@ import (
 )
 
 const (
-	// tileLeast is how many rows of x are worth a panel for tiles, which takes longer to make than
-	// one for vectors: 16 rows take as long either way.
+	// tileLeast is the smallest number of rows of x worth a panel for tiles, which takes
+	// longer to make than one for vectors: 16 rows take equally long either way.
 	tileLeast = 24
-	// tileMost is how many rows of x are multiplied with a unit of a panel before the next unit is:
-	// four tiles. A unit of the panel, these rows' sums and the sums of a pair of tiles then stay in
-	// a first-level cache of 48 KiB.
+	// tileMost is the number of rows of x multiplied by a unit of a panel before the next
+	// unit: four tiles. A unit of the panel, these rows' sums and the sums of a pair of
+	// tiles then stay in a first-level cache of 48 KiB.
 	tileMost = 64
-	// tileRows is how many rows of x are multiplied with a panel of a piece of the rows of weights.
+	// tileRows is the number of rows of x multiplied by a panel of a piece of the rows of
+	// weights.
 	tileRows = 256
 	// tileBytes is the most bytes of a panel's lines that belong to 256 elements.
 	tileBytes = (2*quantSuper/4 + 6) * panelLine
 )
 
-// tileArgs is the argument of functions in assembly that multiply n units of a panel with
+// tileArgs is the argument of functions in assembly that multiply n units of a panel by
 // pairs·2 tiles of rows of x, and add that to y. They change it.
 type tileArgs struct {
 	n      int
 	panel  *byte
 	unit   int // bytes of a unit of the panel
 	x      [tileMost / 16]*byte
-	stride int // bytes from one row of x to the next
+	stride int // row stride of x in bytes
 	y      *[panelRows]float32
 	rows   int // of a tile
 	pairs  int
@@ -35,7 +36,8 @@ type tileArgs struct {
 	lines  int
 }
 
-// tileConfig is what LDTILECFG reads: the bytes of a row and the number of rows of eight tiles.
+// tileConfig is the operand of LDTILECFG: the bytes of a row and the number of rows of
+// eight tiles.
 type tileConfig struct {
 	palette, start uint8
 	_              [14]byte
@@ -43,7 +45,7 @@ type tileConfig struct {
 	rows           [16]uint8
 }
 
-// These lines compile only if the offsets are those in asm/quant_tile.go.
+// These lines compile only if the offsets match asm/quant_tile.go.
 const (
 	_ = -(unsafe.Offsetof(tileArgs{}.panel) ^ 8)
 	_ = -(unsafe.Offsetof(tileArgs{}.unit) ^ 16)
@@ -60,8 +62,8 @@ const (
 	_ = -(unsafe.Offsetof(tileConfig{}.rows) ^ 48)
 )
 
-// configure sets c for tiles of some rows of x with k elements each: four tiles of sums, two of
-// rows of x and two of weights.
+// configure sets c for tiles of some rows of x with k elements each: four tiles of sums,
+// two of rows of x and two of weights.
 func (c *tileConfig) configure(rows, k int) {
 	*c = tileConfig{palette: 1}
 	for i := range 8 {
@@ -94,7 +96,7 @@ func (p *panelProduct) tiles32(work *panelWork, i0, i1, j, from, units int, last
 		if from == 0 {
 			clear(sums)
 		}
-		depth := 64 // elements that a tile has of each row
+		depth := 64 // elements of each row in a tile
 		if elements == quantGroup {
 			depth = 32
 		}
@@ -116,6 +118,7 @@ func (p *panelProduct) tiles32(work *panelWork, i0, i1, j, from, units int, last
 	*a = tileArgs{}
 }
 
-// tileRow returns the first row of tile t of the rows lo to hi-1. Where the tiles have more rows than there are, some rows are
-// in two tiles, and get the same bits from both. count is at least 2, as tiles are made in pairs.
+// tileRow returns the first row of tile t of the rows lo to hi-1. If the tiles have more
+// rows than there are, some rows are in two tiles, and get the same bits from both. count
+// is at least 2, because tiles are made in pairs.
 func tileRow(lo, hi, t, count, rows int) int { return lo + (hi-lo-rows)*t/(count-1) }

@@ -10,13 +10,13 @@ import (
 // These are the sizes of blocks of products in assembly. A tile of C stays in registers
 // while a panel of B, as wide as the tile and 256 deep (48 KiB), is read from the first-
 // or second-level cache. For every panel, a block of A is read from the second-level
-// cache. The block of C that they give stays there too, while k advances four times by
-// 256. The block of B, 1024 deep, is in the third-level cache.
+// cache. Their block of C stays there as well, while k advances four times by 256. The
+// block of B, 1024 deep, is in the third-level cache.
 //
-// Measured for float32 and n=2048, on a core whose caches have 48 KiB, 1 MiB and 32 MiB:
-// 229 GFLOP/s of at most 256, and 216 if the block of B is 256 deep. Half or twice as much
-// of A, or of the 1056 columns of B (22 panels), is within 3% of that. NEON has the same
-// number of columns; it was not measured.
+// Measured for float32 and n=2048, on a core with caches of 48 KiB, 1 MiB and 32 MiB:
+// 229 GFLOP/s of at most 256, and 216 if the block of B is 256 deep. Half or twice as
+// much of A, or of the 1056 columns of B (22 panels), is within 3% of that. NEON has the
+// same number of columns; it was not measured.
 //
 // Where the second-level cache has 2 MiB and the third is slow, as on Intel's Xeons, the
 // block of B is 512 deep and has half of the columns (1 MiB). On one core of an Emerald
@@ -25,23 +25,23 @@ import (
 const (
 	blockBytesA = 128 << 10 // a block of A, of 256 columns: 128 rows of float32
 	blockDeep   = 4 * gemmDeep
-	// Where the second-level cache is so large, A is copied if its rows are at least so many
-	// bytes apart, each in pages of its own. On one core of a Granite Rapids, least times of
-	// n=2048, in three runs of 3, 4 and 5 rounds: 151 -> 131, 146 -> 132 and 151 -> 137 ms. With
-	// rows 4 KiB apart (n=1024) there is no difference.
+	// If the second-level cache is that large, A is copied if its row stride is at least
+	// this many bytes, with each row in pages of its own. On one core of a Granite
+	// Rapids, least times of n=2048, in three runs of 3, 4 and 5 rounds: 151 -> 131, 146
+	// -> 132 and 151 -> 137 ms. With rows 4 KiB apart (n=1024) there is no difference.
 	farRows = 8 << 10
 )
 
-// blocked multiplies tile by tile. B is copied to panels, in which its rows lie side by
-// side. Where the elements of a row of B are contiguous, the first tile that reads a panel
-// copies it on the way. If so few rows are multiplied that a copy costs more than it saves,
-// B is read where it lies. A is read where it lies if the elements of its rows are
-// contiguous, and copied otherwise, or if rows are far apart (see farRows). Tiles at the edges
-// are whole: their copies of A and B are padded with zeros, so that every element of C comes
-// from the same sequence of instructions.
+// blocked multiplies tile by tile. B is copied to panels with contiguous rows. If the
+// elements of a row of B are contiguous, the first tile that reads a panel copies it as
+// well. If so few rows are multiplied that a copy costs more than it saves, B is read in
+// place. A is read in place if the elements of its rows are contiguous, and copied
+// otherwise, or if rows are far apart (see farRows). Tiles at the edges are whole: their
+// copies of A and B are padded with zeros, so that every element of C comes from the same
+// sequence of instructions.
 //
-// Sources: Goto and van de Geijn, "Anatomy of High-Performance Matrix
-// Multiplication" (2008); Van Zee and van de Geijn, "BLIS" (2015).
+// Sources: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication"
+// (2008); Van Zee and van de Geijn, "BLIS" (2015).
 func (w *Workspace[T]) blocked(s *set, m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, p Panels, c []T, ldc int, acc bool) {
 	var (
 		size   = int(unsafe.Sizeof(T(0)))
@@ -51,7 +51,7 @@ func (w *Workspace[T]) blocked(s *set, m, n, k int, a []T, ars, acs int, b []T, 
 		cols   = most
 		deep   = blockDeep
 		ready  = p.fit(n, wide)                                 // B comes from the panels p
-		direct = !ready && bcs == 1 && m <= min(rows, s.direct) // read B where it lies
+		direct = !ready && bcs == 1 && m <= min(rows, s.direct) // read B in place
 		packed = min(most, kernel.RoundUp(n, s.lanes))          // the columns of B's copy
 		l      = left[T]{copies: kernel.Take(w.Dry, &w.a, kernel.RoundUp(min(rows, m), s.rows)*min(k, gemmDeep)), stride: ars, step: acs}
 		pb     []T
@@ -67,7 +67,7 @@ func (w *Workspace[T]) blocked(s *set, m, n, k int, a []T, ars, acs int, b []T, 
 	if w.Dry != nil {
 		return
 	}
-	if s.near { // with the memory of larger blocks, so that every processor takes the same
+	if s.near { // with the memory of larger blocks, the same for every processor
 		cols, deep = kernel.Evenly(n, s.panels/2*wide, wide), blockDeep/2
 		packed = min(cols, packed)
 	}
@@ -89,9 +89,9 @@ func (w *Workspace[T]) blocked(s *set, m, n, k int, a []T, ars, acs int, b []T, 
 			case ready:
 				t.b, t.bstride, t.ahead = unsafe.Pointer(panel[T](p, s, k0, kn, j0+j)), uintptr(padded*size), uintptr(8*padded*size)
 			case direct && v == padded:
-				// What is fetched ahead is the next panel, whose rows lie beside the
-				// rows of this one. The next rows of this one are needed so soon that
-				// memory would deliver them too late.
+				// The next panel is prefetched; its rows are next to the rows of this
+				// one. The next rows of this panel are needed too soon for memory to
+				// deliver them.
 				t.b, t.bstride, t.ahead = unsafe.Pointer(&from[0]), uintptr(brs*size), uintptr(wide*size)
 			case i0 == 0 && bcs == 1 && v == wide && in >= s.rows && s.copying != nil:
 				t.b, t.bstride = unsafe.Pointer(&from[0]), uintptr(brs*size)
@@ -116,7 +116,7 @@ func (w *Workspace[T]) blocked(s *set, m, n, k int, a []T, ars, acs int, b []T, 
 	}
 }
 
-// left is a block of A. Rows before first are read where they lie: element p of row i is
+// left is a block of A. Rows before first are read in place: element p of row i is
 // at[i*stride+p*step]. The rows from first on are in copies, tile by tile.
 type left[T kernel.Float] struct {
 	at           []T
@@ -125,7 +125,7 @@ type left[T kernel.Float] struct {
 	first        int
 }
 
-// pack makes l the block of A that begins at `at` and has m rows of `deep` elements.
+// pack makes l the block of A that begins at at and has m rows of deep elements.
 func (l *left[T]) pack(s *set, at []T, m, deep int) {
 	l.at, l.first = at, 0
 	far := s.near && l.stride*int(unsafe.Sizeof(T(0))) >= farRows
@@ -139,7 +139,7 @@ func (l *left[T]) pack(s *set, at []T, m, deep int) {
 	}
 }
 
-// column multiplies the tiles of A, m rows in all, with the panel of n columns of B to
+// column multiplies the tiles of A, m rows in all, by the panel of n columns of B to
 // which w.work points.
 func (w *Workspace[T]) column(s *set, m, n int, l *left[T], c []T, ldc int) {
 	t := &w.work

@@ -1,7 +1,7 @@
 // Package gemm computes matrix products of float32, float64 and the 16-bit formats, alone
 // and fused with SwiGLU and its gradient. It also makes panels: copies of weights in the
-// order in which products read them. Begin with Multiply and MultiplyHalf, which state
-// the order of additions.
+// order read by products. Begin with Multiply and MultiplyHalf, which state the order of
+// additions.
 package gemm
 
 //go:generate go run -C ../asm . -set gemm -out ../gemm/asm_float_amd64.s -stubs ../gemm/asm_float_amd64.go -pkg gemm

@@ -6,13 +6,13 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// dotsRows is up to how many rows of A are multiplied with columns of B where these lie, if their
-// elements are contiguous, as those of a router's matrix in a file are.
+// dotsRows is the largest number of rows of A multiplied by columns of B in place, if the
+// columns' elements are contiguous, as in a router's matrix in a file.
 const dotsRows = 2
 
-// dots multiplies few rows of A, such as one token, with columns of B whose elements are
-// contiguous, where they lie. n is a multiple of the lanes, k one of 4. An element of C has the same
-// bits as from blocked.
+// dots multiplies few rows of A, such as one token, by columns of B with contiguous
+// elements, in place. n is a multiple of the lanes, k a multiple of 4. An element of C
+// has the same bits as from blocked.
 func (w *Workspace[T]) dots(s *set, m, n, k int, a []T, ars int, b []T, bcs int, c []T, ldc int, acc bool) {
 	size := int(unsafe.Sizeof(T(0)))
 	sums := kernel.Take(w.Dry, &w.sums, s.lanes)

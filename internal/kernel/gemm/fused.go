@@ -34,17 +34,18 @@ type Left[E Number] struct {
 
 const (
 	// fusedBytes is the memory of two pieces of results, which are computed and then used
-	// while they are in the second-level cache. It is half of that cache.
+	// while in the second-level cache. It is half of that cache.
 	fusedBytes = 512 << 10
 	// fusedUnit divides the number of columns of a piece. It is the width of the widest
 	// tile.
 	fusedUnit = tileVecs * kernel.Lanes
-	// gatheredBytes is about the most memory for gathered rows while they are multiplied.
+	// gatheredBytes is the approximate limit on memory for gathered rows while they are
+	// multiplied.
 	gatheredBytes = 1 << 20
 )
 
-// fusedCols returns how many of n columns are computed at once, where m rows are
-// multiplied with a matrix such as b.
+// fusedCols returns the number of the n columns computed at once, when m rows are
+// multiplied by a matrix such as b.
 func fusedCols[E Number](m, n int, b Matrix[E]) int {
 	unit := fusedUnit
 	if b.mem != nil {
@@ -53,12 +54,13 @@ func fusedCols[E Number](m, n int, b Matrix[E]) int {
 	return min(n, max(unit, fusedBytes/2/int(unsafe.Sizeof(E(0)))/max(m, 1)/unit*unit))
 }
 
-// fusedRows returns how many of m rows are computed at once. Pieces with many rows are
+// fusedRows returns the number of the m rows computed at once. Pieces with many rows are
 // good because each piece copies its columns of B, of k elements. Pieces with fewer rows
-// leave room for more columns: pieces of all 1024 rows and 48 columns write cache lines
-// that each are on another page. Measured with the gradient of SwiGLU, for 1024 rows of 512
-// columns and k=128: 3.2 ms for these, of which the product is 0.6; 1.2 ms for pieces of
-// 128 rows, and 1.5 for 256. With k=512, 128 and 384 rows take as long, and 384 copy less.
+// allow more columns: pieces of all 1024 rows and 48 columns write cache lines that are
+// each on another page. Measured with the gradient of SwiGLU, for 1024 rows of 512
+// columns and k=128: 3.2 ms for these, including 0.6 for the product; 1.2 ms for pieces
+// of 128 rows, and 1.5 for 256. With k=512, 128 and 384 rows take as long, and 384 copy
+// less.
 func fusedRows(m, k int) int {
 	most := 128
 	if k > gemmDeep {
@@ -67,8 +69,8 @@ func fusedRows(m, k int) int {
 	return kernel.Evenly(max(m, 1), most, 8)
 }
 
-// rowsAtOnce returns how many of m rows of k elements are multiplied at once. These are
-// fewer where rows are gathered.
+// rowsAtOnce returns the number of the m rows of k elements multiplied at once. There are
+// fewer if rows are gathered.
 func (l Left[E]) rowsAtOnce(m, k int) int {
 	n := fusedRows(m, k)
 	if l.At != nil {
@@ -77,9 +79,8 @@ func (l Left[E]) rowsAtOnce(m, k int) int {
 	return n
 }
 
-// rows returns m rows of k elements from row i on, and the distance between them in
-// elements. Without At they are read where they lie. Otherwise they are gathered, side by
-// side, in the memory of s.
+// rows returns m rows of k elements from row i on, and their stride in elements. Without
+// At they are read in place. Otherwise they are gathered contiguously in the memory of s.
 func (l Left[E]) rows(s *space, i, m, k int) ([]E, int) {
 	if l.At == nil {
 		return kernel.From(l.X, i*l.Row), l.Row
@@ -91,10 +92,10 @@ func (l Left[E]) rows(s *space, i, m, k int) ([]E, int) {
 	return x, k
 }
 
-// SwiGLU sets h = silu(g)·u with g = x·gate and u = x·up. x is m by k, gate and up are k by
-// n. g and u are stored unless they are nil. Results have rows of n elements, one after the
-// other. They have the bits of Multiply, or MultiplyHalf, followed by vector.SwiGLU: 16-bit
-// numbers are rounded where these functions would return them.
+// SwiGLU sets h = silu(g)·u with g = x·gate and u = x·up. x is m by k, gate and up are k
+// by n. g and u are stored unless they are nil. Results have consecutive rows of n
+// elements. They have the bits of Multiply, or MultiplyHalf, followed by vector.SwiGLU:
+// 16-bit numbers are rounded at the same points.
 func SwiGLU[E Number](dry *kernel.Dry, m, n, k int, x Left[E], gate, up Matrix[E], g, u, h []E) {
 	s, do := spaceOf[E](dry)
 	defer s.release()
@@ -123,10 +124,10 @@ func (do *arithmetic[E]) gemmSwiGLU(s *space, m, n, k int, x Left[E], gate, up M
 	}
 }
 
-// SwiGLUGrad sets dg and du to the cotangents of g and u in h = silu(g)·u, where the
-// cotangent of h is dy·b. dy is m by k, b is k by n. The other arguments have rows of n
-// elements, one after the other. dg and du have the bits of Multiply, or MultiplyHalf,
-// followed by vector.SwiGLUGrad.
+// SwiGLUGrad sets dg and du to the cotangents of g and u in h = silu(g)·u, given dy·b as
+// the cotangent of h. dy is m by k, b is k by n. The other arguments have consecutive
+// rows of n elements. dg and du have the bits of Multiply, or MultiplyHalf, followed by
+// vector.SwiGLUGrad.
 func SwiGLUGrad[E Number](dry *kernel.Dry, m, n, k int, dy []E, b Matrix[E], g, u, dg, du []E) {
 	s, do := spaceOf[E](dry)
 	defer s.release()
@@ -151,8 +152,8 @@ func (do *arithmetic[E]) gemmSwiGLUGrad(s *space, m, n, k int, dy []E, b Matrix[
 	}
 }
 
-// Sum sets y = a·b + c·d. a and c are m by k, with rows one after the other; b and d are k
-// by n. y has the bits of computing both products and then adding the second to the first.
+// Sum sets y = a·b + c·d. a and c are m by k, with consecutive rows; b and d are k by n.
+// y has the bits of computing both products and then adding the second to the first.
 func Sum[E Number](dry *kernel.Dry, m, n, k int, a []E, b Matrix[E], c []E, d Matrix[E], y []E) {
 	s, do := spaceOf[E](dry)
 	defer s.release()
@@ -179,7 +180,7 @@ func (do *arithmetic[E]) gemmSum(s *space, m, n, k int, a []E, b Matrix[E], c []
 }
 
 // kept returns the memory for m rows of jn columns of a result: the result's own, from
-// element `at` on, or scratch memory if result is nil.
+// element at on, or scratch memory if result is nil.
 func kept[E Number](s *space, slot int, result []E, m, at, jn int) []E {
 	if result != nil {
 		return kernel.From(result, at)

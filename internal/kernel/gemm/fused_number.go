@@ -9,7 +9,8 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
 
-// arithmetic holds what fused products do with elements of one type. s is scratch memory.
+// arithmetic holds the operations of fused products on elements of one type. s is scratch
+// memory.
 type arithmetic[E Number] struct {
 	gemm       func(dry *kernel.Dry, m, n, k int, a []E, ars, acs int, b Matrix[E], c []E, ldc int, acc bool)
 	swiglu     func(s *space, y, gate, up []E)
@@ -47,7 +48,7 @@ func floatArithmetic[T float32 | float64]() *arithmetic[T] {
 	}
 }
 
-// halfTile is how many 16-bit numbers are widened at a time.
+// halfTile is the number of 16-bit numbers widened at a time.
 const halfTile = 512
 
 // halfArithmetic computes in float32 and rounds once.
@@ -133,8 +134,8 @@ func (s *space) release() {
 	}
 }
 
-// spaceFor returns n elements of scratch memory in a slot. They begin where a cache line
-// does, and are valid until the slot is asked for again.
+// spaceFor returns n elements of scratch memory in a slot, aligned to a cache line. They
+// are valid until the next call for the slot.
 func spaceFor[E Number](s *space, slot, n int) []E {
 	size := int(unsafe.Sizeof(E(0)))
 	mem := kernel.Take(s.dry, &s.pieces[slot], (n*size+7)/8)

@@ -6,12 +6,12 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// gatheredCols is the least number of columns that are gathered at once: rows of fewer
-// columns lie in parts of cache lines.
+// gatheredCols is the smallest number of columns gathered at once: rows of fewer columns
+// fill only parts of cache lines.
 const gatheredCols = 64
 
-// Product sets y = x·b. x is m by k, b is k by n, and rows of y lie one after the other. y has
-// the bits of MultiplyPanels.
+// Product sets y = x·b. x is m by k, b is k by n, and the rows of y are consecutive. y
+// has the bits of MultiplyPanels.
 func Product[E Number](dry *kernel.Dry, m, n, k int, x Left[E], b Matrix[E], y []E) {
 	s, do := spaceOf[E](dry)
 	defer s.release()
@@ -23,8 +23,8 @@ func Product[E Number](dry *kernel.Dry, m, n, k int, x Left[E], b Matrix[E], y [
 	}
 }
 
-// Outer sets w = x'ᵀ·y, where x' are m columns of x from column `from` on, and x and y have k
-// rows, those of y of n elements. Rows of w lie one after the other. w has the bits of
+// Outer sets w = x'ᵀ·y, where x' are m columns of x from column from on, and x and y have
+// k rows, those in y of n elements. The rows of w are consecutive. w has the bits of
 // MultiplyPanels.
 func Outer[E Number](dry *kernel.Dry, m, n, k int, x Left[E], from int, y Left[E], w []E) {
 	s, do := spaceOf[E](dry)
@@ -41,8 +41,8 @@ func Outer[E Number](dry *kernel.Dry, m, n, k int, x Left[E], from int, y Left[E
 	}
 }
 
-// colsAtOnce returns how many of n columns of k rows are multiplied at once. These are fewer
-// where rows are gathered.
+// colsAtOnce returns the number of the n columns of k rows multiplied at once. There are
+// fewer if rows are gathered.
 func (l Left[E]) colsAtOnce(n, k int) int {
 	if l.At == nil {
 		return max(n, 1)
@@ -50,9 +50,9 @@ func (l Left[E]) colsAtOnce(n, k int) int {
 	return max(1, min(n, max(gatheredCols, gatheredBytes/int(unsafe.Sizeof(E(0)))/max(k, 1)/gatheredCols*gatheredCols)))
 }
 
-// cols returns n columns of k rows from column j on, and the distance between rows in
-// elements. Without At they are read where they lie. Otherwise they are gathered, row after
-// row, in a slot of the memory of s.
+// cols returns n columns of k rows from column j on, and their row stride in elements.
+// Without At they are read in place. Otherwise they are gathered, row by row, in a slot
+// of the memory of s.
 func (l Left[E]) cols(s *space, slot, j, n, k int) ([]E, int) {
 	if l.At == nil {
 		return kernel.From(l.X, j), l.Row

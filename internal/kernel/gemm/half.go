@@ -17,13 +17,14 @@ type Result interface {
 }
 
 // MultiplyHalf sets C = A·B, or adds A·B to C if acc is set, for A and B of 16-bit
-// numbers. Sizes and strides are those of Multiply. As with Multiply, element i,j of C
+// numbers. Sizes and strides are as in Multiply. As with Multiply, element i,j of C
 // depends only on row i of A, column j of B and its own old value, and not on m, n, the
-// strides or where the caller cuts rows or columns. Sums are float32. C of a 16-bit type
-// is widened first if acc is set, and rounded once at the end, to nearest, ties to even.
+// strides or the caller's division of rows or columns. Sums are float32. C of a 16-bit
+// type is widened first if acc is set, and rounded once at the end, to nearest, ties to
+// even.
 //
-// The order of additions depends on the engine, whose name SelectedHalf returns. Every
-// engine has the same bits for any number of goroutines, and passes on NaN and infinities.
+// The order of additions depends on the engine, named by SelectedHalf. Every engine has
+// the same bits for any number of goroutines, and propagates NaN and infinities.
 //
 //   - "f32" has the bits of Multiply on widened copies of A and B. Products of f16 always
 //     use it.
@@ -87,21 +88,21 @@ func multiplyHalfIn[E Half, R Result](w *halfWorkspace, ks kernels, m, n, k int,
 
 // engine multiplies blocks of the product.
 type engine interface {
-	// plan returns how many rows and columns of C are worked on at a time, and how
-	// deep in k a copy of B is.
+	// plan returns the numbers of rows and columns of C computed at a time, and the depth
+	// in k of a copy of B.
 	plan(m, n, k int) (rows, cols, deep int)
 	// rounds reports whether sums over a depth of k are complete when they leave the
-	// registers. If so, block gives them to `to` and does not write them to C.
+	// registers. If so, block passes them to to and does not write them to C.
 	rounds(k int, to taker) bool
 	// columns prepares the columns j0 to j0+jn-1 of B, in k from k0 to k0+kn-1.
 	columns(j0, jn, k0, kn int)
-	// block multiplies the rows i0 to i0+in-1 of A with what columns has prepared. It
-	// adds the product to c if acc is set, and otherwise sets c.
+	// block multiplies the rows i0 to i0+in-1 of A by the prepared columns. It adds the
+	// product to c if acc is set, and otherwise sets c.
 	block(i0, in int, c []float32, ldc int, acc bool)
 }
 
-// taker takes sums of C: `in` rows from row i on and jn columns from column j on. Rows of
-// sums begin pitch elements apart.
+// taker receives sums of C: in rows from row i on and jn columns from column j on. Rows
+// of sums have a stride of pitch elements.
 type taker interface {
 	take(i, j, in, jn int, sums []float32, pitch int)
 }
@@ -116,13 +117,13 @@ func (r *rounded[R]) take(i, j, in, jn int, sums []float32, pitch int) {
 	narrowRows(in, jn, r.c[i*r.ldc+j:], r.ldc, sums, pitch)
 }
 
-// manyRows is for how many rows sums are kept while k advances, where the result is rounded.
-// B is copied once for so many rows: the copy was measured to take as long as the product
-// of a dozen.
+// manyRows is the number of rows with sums kept while k advances, if the result is
+// rounded. B is copied once for this many rows: the copy was measured to take as long as
+// the product of a dozen.
 const manyRows = 1024
 
-// run multiplies with e. Where C is not float32, it keeps sums of no more rows and
-// columns than stay in a cache.
+// run multiplies with e. If C is not float32, it limits the rows and columns of kept sums
+// to the size of a cache.
 func run[R Result](e engine, w *halfWorkspace, m, n, k int, c []R, ldc int, acc bool) {
 	rows, cols, deep := e.plan(m, n, k)
 	direct, exact := any(c).([]float32)
@@ -135,7 +136,7 @@ func run[R Result](e engine, w *halfWorkspace, m, n, k int, c []R, ldc int, acc 
 		}
 		return
 	}
-	many := m // how many rows' sums are kept
+	many := m // number of rows with kept sums
 	if !exact {
 		many = rows
 		if k > deep {
@@ -191,8 +192,8 @@ func narrow[R Result](dst []R, src []float32) {
 	}
 }
 
-// narrowRows sets rows of n elements in dst to those of src, rounded. Rows begin pitch
-// elements apart in dst, and stride in src.
+// narrowRows rounds rows of n elements from src to dst. The row strides are pitch
+// elements in dst, and stride in src.
 func narrowRows[R Result](rows, n int, dst []R, pitch int, src []float32, stride int) {
 	done := 0
 	switch y := any(dst).(type) {

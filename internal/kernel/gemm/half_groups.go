@@ -7,9 +7,9 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// streamedGroups multiplies m rows, at most streamRows, with n columns of B where they lie, for
-// a set that copies A in squares. n is a multiple of s.lanes(m). An element of C has the same
-// bits as from tiles.
+// streamedGroups multiplies m rows, at most streamRows, by n columns of B in place, for a
+// set that copies A in squares. n is a multiple of s.lanes(m). An element of C has the
+// same bits as from tiles.
 func (p *pairProduct) streamedGroups(m, n int, c []float32, ldc int, acc bool) {
 	s, w := p.s, p.w
 	do, rows := streamOf(s.streams, m)
@@ -18,7 +18,7 @@ func (p *pairProduct) streamedGroups(m, n int, c []float32, ldc int, acc bool) {
 	whole, rest := p.kn/s.step, p.kn%s.step
 	a := kernel.Take(w.dry, &w.a, s.depth(p.kn)*rows)
 	sums := kernel.Take(w.dry, &w.sums, rows*cols)
-	var last []array.Brain // the rows of B behind the last whole group, and zeros
+	var last []array.Brain // the rows of B after the last whole group, and zeros
 	if rest > 0 {
 		last = brains(kernel.Take(w.dry, &w.pb, s.step*cols/2))
 	}
@@ -53,8 +53,8 @@ func (p *pairProduct) streamedGroups(m, n int, c []float32, ldc int, acc bool) {
 	}
 }
 
-// widenGroups sets dst to m rows of A, and zeros, in the order in which streams of groups read
-// them: by pair in k, row, and even before odd.
+// widenGroups sets dst to m rows of A, and zeros, in the order read by streams of groups:
+// by pair in k, row, and even before odd.
 func (p *pairProduct) widenGroups(dst []float32, m, rows int) {
 	clear(dst)
 	for r := range m {
@@ -65,9 +65,8 @@ func (p *pairProduct) widenGroups(dst []float32, m, rows int) {
 	}
 }
 
-// moveGroups calls move for every one of n sums of m rows, and the element of c where it
-// belongs. Sums lie by round, vector of 32 columns, and row; those of the even columns are
-// before those of the odd ones.
+// moveGroups calls move for every one of n sums of m rows, and its element of c. Sums are
+// ordered by round, vector of 32 columns, and row; even columns come before odd ones.
 func moveGroups(sums, c []float32, ldc, m, rows, n int, move func(sum, c *float32)) {
 	for j := 0; j < n; j += streamLanes {
 		for r := range m {

@@ -7,8 +7,8 @@ import (
 )
 
 // packPairs copies a panel, kn deep and n wide, to dst as pairs. Element p,l of the panel
-// is src[p*ps+l*ls]; the elements 2t,l and 2t+1,l become dst[t*width+l]. dst has `pairs` rows
-// of width pairs; what is beyond the panel becomes 0.
+// is src[p*ps+l*ls]; the elements 2t,l and 2t+1,l become dst[t*width+l]. dst has pairs
+// rows of width pairs; elements outside the panel become 0.
 func (s *halfSet) packPairs(dst []uint32, width, pairs int, src []array.Brain, n, kn, ps, ls int) {
 	dst = dst[:pairs*width]
 	if n < width || kn < 2*pairs {
@@ -19,7 +19,7 @@ func (s *halfSet) packPairs(dst []uint32, width, pairs int, src []array.Brain, n
 		copy(brains(dst), src[:kn])
 		return
 	}
-	done := 0 // how many of the n are copied
+	done := 0 // number of the n copied so far
 	switch {
 	case whole == 0:
 	case ls == 1:
@@ -64,9 +64,8 @@ func brains(x []uint32) []array.Brain {
 // squareRows and squarePairs are the size of a square of A in rows and in pairs.
 const squareRows, squarePairs = 16, 16
 
-// packSquares copies `in` rows of A, kn deep, to dst as squares of 16 rows of 16 pairs.
-// Squares of the same rows lie one after the other. The last squares are filled with
-// zeros.
+// packSquares copies in rows of A, kn deep, to dst as squares of 16 rows of 16 pairs.
+// Squares of the same rows are consecutive. The last squares are filled with zeros.
 func (p *pairProduct) packSquares(dst []uint32, src []array.Brain, in, kn int) {
 	squares := p.s.depth(kn) / (2 * squarePairs)
 	for i := 0; i < in; i += squareRows {
@@ -86,7 +85,7 @@ func (p *pairProduct) square(dst []uint32, src []array.Brain, h, kn int) {
 	if p.acs == 1 {
 		to := brains(dst)
 		if h == squareRows && kn == 2*squarePairs {
-			for r := range h { // of a size that is known, so that a row is one instruction
+			for r := range h { // of constant size, so that a row is one instruction
 				*(*[2 * squarePairs]array.Brain)(to[r*2*squarePairs:]) = *(*[2 * squarePairs]array.Brain)(src[r*p.ars:])
 			}
 			return

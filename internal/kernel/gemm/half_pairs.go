@@ -7,10 +7,10 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// pairProduct is the engine of a halfSet. It computes tiles of C from copies of A and B in
-// which numbers lie in pairs. The comment of blocked holds here too: a panel of B that is
-// 512 deep and 48 wide takes as much memory as one that is 256 deep in float32. Sets of
-// squares read A where it lies if they can.
+// pairProduct is the engine of a halfSet. It computes tiles of C from copies of A and B
+// with numbers in pairs. The comment of blocked applies as well: a panel of B that is 512
+// deep and 48 wide takes as much memory as one that is 256 deep in float32. Sets of
+// squares read A in place if they can.
 type pairProduct struct {
 	w        *halfWorkspace
 	s        *halfSet
@@ -20,32 +20,33 @@ type pairProduct struct {
 	brs, bcs int
 
 	panels             Panels // panels of B; if zero, B is copied
-	to                 taker  // takes sums; nil if sums are written to C
-	stream             bool   // B is read where it lies
+	to                 taker  // receives sums; nil if sums are written to C
+	stream             bool   // B is read in place
 	strip              bool   // B is, and elements of its columns are contiguous
-	keep               bool   // what is copied of A is copied once
-	lies               bool   // A is read where it lies, but for the last rows
+	keep               bool   // copies of A are made once
+	lies               bool   // A is read in place, except the last rows
 	fresh              bool   // B's columns are not copied yet
 	j0, jn, k0, kn, at int    // the current columns and depth; at is jn rounded up to whole vectors
 }
 
-// If all of A is one block of rows, its copy takes at most keptBytes, and B takes more, then
-// the copy of A is kept, and columns are done panel by panel. The copy of a panel is then in
-// the nearest cache when it is read. That matters where few rows read it.
+// If all of A is one block of rows, its copy takes at most keptBytes, and B takes more,
+// then the copy of A is kept, and columns are processed panel by panel. The copy of a
+// panel is then in the nearest cache when it is read, which matters if few rows read it.
 const keptBytes = 256 << 10
 
-// squaresBytes is the memory of a block of A in squares: half of the second-level cache of the
-// processors that have AMX. With a fourth as many rows, the copy of B, which lies in the
-// third-level cache, was read so much more often that products of 1024 took 1.2 times as long.
-// If all of A takes no more, columns are done panel by panel, so the copy of a panel stays in
-// the second-level cache.
+// squaresBytes is the memory of a block of A in squares: half of the second-level cache
+// of the processors that have AMX. With a fourth as many rows, the copy of B, which lies
+// in the third-level cache, was read so much more often that products of 1024 took 1.2
+// times as long. If all of A takes no more, columns are processed panel by panel, so the
+// copy of a panel stays in the second-level cache.
 //
-// A is read where it lies if elements of its rows are contiguous. On one core of a Granite
-// Rapids, least times of products of bf16 with and without the copy of A: n=512 240 and 308 µs,
-// 256 rows of 1024 times 512 columns 289 and 406, n=1024 2.75 and 2.80 ms, n=2048 25 and 28.
+// A is read in place if elements of its rows are contiguous. On one core of a Granite
+// Rapids, least times of products of bf16 with and without the copy of A: n=512 240 and
+// 308 µs, 256 rows of 1024 times 512 columns 289 and 406, n=1024 2.75 and 2.80 ms, n=2048
+// 25 and 28.
 const squaresBytes = 1 << 20
 
-// blockColumns is how many columns of B are copied at once, as many as for float32.
+// blockColumns is the number of columns of B copied at once, as for float32.
 const blockColumns = 1056
 
 func (p *pairProduct) plan(m, n, k int) (rows, cols, deep int) {
@@ -70,7 +71,7 @@ func (p *pairProduct) plan(m, n, k int) (rows, cols, deep int) {
 	return rows, cols, s.copy
 }
 
-// first returns from which of m rows on A is copied.
+// first returns the first of m rows for which A is copied.
 func (p *pairProduct) first(m int) int {
 	switch {
 	case !p.lies:
@@ -81,8 +82,8 @@ func (p *pairProduct) first(m int) int {
 	return m - m%p.s.most
 }
 
-// rounds is true where all of k is one block and tiles are used, except for tiles that do
-// many rows in one call and cannot round.
+// rounds is true if all of k is one block and tiles are used, except for tiles that
+// process many rows in one call and cannot round.
 func (p *pairProduct) rounds(k int, to taker) bool {
 	if _, brain := to.(*rounded[array.Brain]); p.stream || p.strip || k > p.s.deep || p.s.squares && (p.s.round == nil || !brain) {
 		return false
@@ -91,7 +92,7 @@ func (p *pairProduct) rounds(k int, to taker) bool {
 	return true
 }
 
-// lanes divides the number of columns that a stream takes, for m rows.
+// lanes divides the number of columns of a stream, for m rows.
 func (s *halfSet) lanes(m int) int {
 	if !s.squares {
 		return streamLanes
@@ -100,10 +101,10 @@ func (s *halfSet) lanes(m int) int {
 	return streamLanes * streamRows / rows
 }
 
-// depth returns k rounded up to what is copied of k elements, with zeros behind the end.
+// depth returns k rounded up to the copied depth, with zeros after the end.
 func (s *halfSet) depth(k int) int { return kernel.RoundUp(k, s.step) }
 
-// columns makes room for the copy of the columns. The first block of rows fills it.
+// columns allocates the copy of the columns. The first block of rows fills it.
 func (p *pairProduct) columns(j0, jn, k0, kn int) {
 	p.j0, p.jn, p.k0, p.kn, p.at = j0, jn, k0, kn, kernel.RoundUp(jn, pairLanes)
 	if p.stream || p.strip || p.panels.mem != nil {
@@ -177,8 +178,8 @@ func (p *pairProduct) block(i0, in int, c []float32, ldc int, acc bool) {
 	p.fresh = false
 }
 
-// panel returns the address of the copy of B's columns from j on, in the block of this number
-// of pairs that is at depth d.
+// panel returns the address of the copy of B's columns from j on, in the block of this
+// number of pairs at depth d.
 func (p *pairProduct) panel(d, pairs, j int) unsafe.Pointer {
 	if p.panels.mem != nil {
 		return unsafe.Pointer(p.panels.pairs(p.s, p.k0+d, pairs, p.j0+j))
@@ -186,8 +187,8 @@ func (p *pairProduct) panel(d, pairs, j int) unsafe.Pointer {
 	return unsafe.Pointer(&p.w.pb[d/2*p.at+j*pairs])
 }
 
-// pairLeft is a block of A. Rows before first are read where they lie, stride elements apart;
-// the others are in copies.
+// pairLeft is a block of A. Rows before first are read in place, with a stride of stride
+// elements; the others are in copies.
 type pairLeft struct {
 	at     []array.Brain
 	stride int
@@ -196,8 +197,8 @@ type pairLeft struct {
 	pairs  int // of a row, in copies
 }
 
-// rows returns the rows i0 to i0+in-1 of A, from k0 to k0+kn-1. If copies are kept, it copies
-// only for the first columns.
+// rows returns the rows i0 to i0+in-1 of A, from k0 to k0+kn-1. If copies are kept, it
+// copies only for the first columns.
 func (p *pairProduct) rows(i0, in, k0, kn int) pairLeft {
 	s := p.s
 	l := pairLeft{stride: p.ars, first: p.first(in), pairs: s.depth(kn) / 2}
@@ -228,7 +229,8 @@ func (p *pairProduct) rows(i0, in, k0, kn int) pairLeft {
 	return l
 }
 
-// of makes t read A from row i of l on, and returns how many rows lie alike from there on.
+// of makes t read A from row i of l on, and returns the number of rows from there with
+// the same layout.
 func (l *pairLeft) of(t *halfWork, i, m int) int {
 	if i < l.first {
 		t.a, t.rowStride, t.squareStep, t.sixteen = unsafe.Pointer(&l.at[i*l.stride]), uintptr(2*l.stride), 4*squarePairs, uintptr(2*squareRows*l.stride)
@@ -238,7 +240,8 @@ func (l *pairLeft) of(t *halfWork, i, m int) int {
 	return m - i
 }
 
-// column multiplies the m rows of l with the panel of n columns of B to which w.work points.
+// column multiplies the m rows of l by the panel of n columns of B to which w.work
+// points.
 func (p *pairProduct) column(m, n int, l pairLeft, c []float32, ldc int, edge []float32) {
 	s, t, padded := p.s, &p.w.work, kernel.RoundUp(n, pairLanes)
 	for i := 0; i < m; {
@@ -266,7 +269,7 @@ func (p *pairProduct) column(m, n int, l pairLeft, c []float32, ldc int, edge []
 	}
 }
 
-// taken is column for sums that p.to takes.
+// taken is column for sums passed to p.to.
 func (p *pairProduct) taken(i0, m, j, n int, l pairLeft, edge []float32) {
 	s, t, padded := p.s, &p.w.work, kernel.RoundUp(n, pairLanes)
 	to, ok := p.to.(*rounded[array.Brain])
@@ -287,11 +290,11 @@ func (p *pairProduct) taken(i0, m, j, n int, l pairLeft, edge []float32) {
 	}
 }
 
-// streamLanes is how many columns a stream takes at once.
+// streamLanes is the number of columns that a stream handles at once.
 const streamLanes = 2 * pairLanes
 
-// streamed multiplies m rows, which are few, with n columns of B where they lie. n is a
-// multiple of streamLanes. An element of C has the same bits as from tiles.
+// streamed multiplies m rows, which are few, by n columns of B in place. n is a multiple
+// of streamLanes. An element of C has the same bits as from tiles.
 func (p *pairProduct) streamed(m, n int, c []float32, ldc int, acc bool) {
 	s, w := p.s, p.w
 	cols := kernel.Evenly(n, 2*streamSums/streamRows, streamLanes)
@@ -327,7 +330,7 @@ func (p *pairProduct) streamed(m, n int, c []float32, ldc int, acc bool) {
 	}
 }
 
-// sum streams a block of b, kn by jn. If kn is odd, last has room for a row of b and a row of
+// sum streams a block of b, kn by jn. If kn is odd, last holds a row of b and a row of
 // zeros.
 func (p *pairProduct) sum(do func(*byte), pa []uint32, sums []float32, rows, kn, jn int, b, last []array.Brain) {
 	t := &p.w.work
@@ -336,7 +339,7 @@ func (p *pairProduct) sum(do func(*byte), pa []uint32, sums []float32, rows, kn,
 		t.deep, t.b, t.bstride = kn/2, unsafe.Pointer(&b[0]), uintptr(2*p.brs)
 		do(t.of())
 	}
-	if kn%2 > 0 { // the last row of B has no neighbour; zeros stand for it
+	if kn%2 > 0 { // the last row of B is paired with zeros
 		last = last[:2*jn]
 		copy(last, b[(kn-1)*p.brs:][:jn])
 		clear(last[jn:])
@@ -347,7 +350,7 @@ func (p *pairProduct) sum(do func(*byte), pa []uint32, sums []float32, rows, kn,
 }
 
 // addStreamed adds to dst row r of the sums of a stream with this number of rows. Streams
-// leave the columns of 32 in another order, which it undoes.
+// permute the columns of 32, which it undoes.
 func addStreamed(dst, sums []float32, rows, r int) {
 	for j := 0; j < len(dst); j += streamLanes {
 		y, low := dst[j:][:streamLanes], sums[j*rows+r*streamLanes:][:streamLanes]

@@ -6,39 +6,40 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/pack"
 )
 
-// halfSet holds the functions that multiply bf16 with one kind of instruction. They
-// take numbers in pairs, which are neighbours in the summed dimension. The first is in the
-// lower half of 32 bits.
+// halfSet holds the functions that multiply bf16 with one kind of instruction. They take
+// numbers in pairs, which are neighbours in the summed dimension, the first in the lower
+// half of 32 bits.
 type halfSet struct {
 	name string // of the instruction
 	step int    // copies are filled with zeros so that k is a multiple of step
-	deep int    // how many products are summed before the sum is added to C, a multiple of step
+	deep int    // number of products summed before the sum is added to C, a multiple of step
 	rows int    // the rows of a block of A, a multiple of most; 0 if blocks take squaresBytes
-	copy int    // how deep a copy of B is, a multiple of deep
+	copy int    // depth of a copy of B, a multiple of deep
 	most int    // the rows of the largest tile
 	wide int    // the columns of the largest tile, a multiple of pairLanes
-	// tile returns the smallest tile that has at least `rows` rows, or the largest
-	// tile, for `vecs` vectors of columns. It also returns the tile's number of rows. A
-	// tile sets C = 0 + A·B, or adds A·B to C if work.add is set.
+	// tile returns the smallest tile that has at least rows rows, or the largest tile,
+	// for vecs vectors of columns. It also returns the tile's number of rows. A tile sets
+	// C = 0 + A·B, or adds A·B to C if work.add is set.
 	tile func(rows, vecs int) (func(*byte), int)
-	// round is the largest tile, which rounds its sums to C of bf16. It is nil where there is
-	// none. It does work.blocks blocks of rows, and puts their sums at work.edge on the way.
+	// round is the largest tile, which rounds its sums to C of bf16. It is nil if there
+	// is none. It processes work.blocks blocks of rows, and stores their sums at
+	// work.edge in between.
 	round func(*byte)
-	// squares says that tiles read A as squares of 16 rows by 32 columns, where it lies or
-	// from copies, and not as pairs of columns, and that a tile does work.blocks blocks of rows.
+	// squares: tiles read A as squares of 16 rows by 32 columns, in place or from copies,
+	// and not as pairs of columns, and a tile processes work.blocks blocks of rows.
 	squares bool
 	// streams, for 1, 2 and 4 rows, add A·B to sums at work.c; see asm/half.go, and
-	// asm/amx_stream.go where A is copied in squares. They are for at most `few` rows. Without
+	// asm/amx_stream.go if A is copied in squares. They are for at most few rows. Without
 	// them few rows are multiplied like many.
 	streams [3]func(*byte)
 	few     int
-	strips  *stripSet // nil where there are none
+	strips  *stripSet // nil if there are none
 	// These copy A and B. They are nil if this processor has no vectors.
 	pairRows   []pack.Transposition // from rows that are contiguous along lanes; Deep is 1
 	transposes []pack.Transposition
 }
 
-// pairLanes is how many sums a vector has, and how many pairs.
+// pairLanes is the number of sums, and of pairs, in a vector.
 const pairLanes = 16
 
 // Results depend on these sizes of blocks, and on no others.
@@ -55,10 +56,10 @@ func amxTileOf(tiles [2][2]func(*byte), rows, vecs int) (func(*byte), int) {
 	return tiles[1][vecs-1], 2 * squareRows
 }
 
-// halfWork is the argument of the functions of a halfSet, and of streams that widen B. The
-// generator knows the offsets of its fields; the first are those of type work. In functions
-// of a halfSet, deep counts pairs, or squares if A is copied in squares, and a row of B is a
-// row of pairs.
+// halfWork is the argument of the functions of a halfSet, and of streams that widen B.
+// The generator knows the offsets of its fields; it begins with the fields of type work.
+// In functions of a halfSet, deep counts pairs, or squares if A is copied in squares, and
+// a row of B is a row of pairs.
 type halfWork struct {
 	deep    int
 	a, b    unsafe.Pointer
@@ -70,14 +71,14 @@ type halfWork struct {
 	blocks  int
 	config  *tileConfig
 	edge    unsafe.Pointer
-	// In bytes: from a row of A to the next, from a square to the next in k, and to the one
-	// below.
+	// In bytes: the row stride of A, the stride between squares in k, and the stride to
+	// the square below.
 	rowStride, squareStep, sixteen uintptr
-	// From here on, strips fetch as much memory as they read, for a later call.
+	// Start of the memory to prefetch by strips for a later call, as much as they read.
 	fetch unsafe.Pointer
 }
 
-// These lines compile only if the offsets are those in asm/set.go and asm/amx.go.
+// These lines compile only if the offsets match asm/set.go and asm/amx.go.
 const (
 	_ = -(unsafe.Offsetof(halfWork{}.a) ^ 8)
 	_ = -(unsafe.Offsetof(halfWork{}.b) ^ 16)
@@ -97,8 +98,7 @@ const (
 
 func (t *halfWork) of() *byte { return (*byte)(unsafe.Pointer(t)) }
 
-// tileConfig says how AMX divides its registers: into eight tiles of 16 rows of 64
-// bytes.
+// tileConfig divides AMX's registers into eight tiles of 16 rows of 64 bytes.
 type tileConfig struct {
 	palette, start uint8
 	_              [14]uint8
@@ -114,9 +114,9 @@ func newTileConfig() tileConfig {
 	return c
 }
 
-// SelectedHalf returns the name of the engine that products of bf16 use with
-// the selected kernels. It is "f32" if they are widened and multiplied as float32, or
-// else the instruction that multiplies them, "vdpbf16ps" or "tdpbf16ps".
+// SelectedHalf returns the name of the engine for products of bf16 with the selected
+// kernels. It is "f32" if they are widened and multiplied as float32, or else their
+// multiplying instruction, "vdpbf16ps" or "tdpbf16ps".
 func SelectedHalf() string {
 	k := selected()
 	return k.half()

@@ -64,7 +64,7 @@ func pairCopies() []pack.Transposition {
 	return []pack.Transposition{{Lanes: 48, Deep: 1, Do: pairRows48}, {Lanes: 32, Deep: 1, Do: pairRows32}, {Lanes: 16, Deep: 1, Do: pairRows16}, {Lanes: 8, Deep: 1, Do: pairRows8}}
 }
 
-// avx512Streams returns the streams for B of bf16, and those for B of f16.
+// avx512Streams returns the streams for B of bf16 and for B of f16.
 func avx512Streams() [2][3]func(*byte) {
 	return [2][3]func(*byte){{avx512BrainF32Stream1, avx512BrainF32Stream2, avx512BrainF32Stream4},
 		{avx512HalfF32Stream1, avx512HalfF32Stream2, avx512HalfF32Stream4}}

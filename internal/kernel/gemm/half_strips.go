@@ -8,25 +8,26 @@ import (
 )
 
 const (
-	stripMost = 8  // rows of A that are multiplied with columns of B where these lie
+	stripMost = 8  // rows of A multiplied by columns of B in place
 	stripDeep = 32 // elements of a column, a cache line
 )
 
-// stripSet are functions for 1 to stripMost rows of A, which multiply them with columns of B whose
-// elements are contiguous, such as rows of weights, where these lie.
+// stripSet has functions for 1 to stripMost rows of A, which multiply them by columns of
+// B with contiguous elements, such as rows of weights, in place.
 type stripSet struct {
 	products [stripMost]func(*byte)
-	few      int // rows of A that are multiplied with pairLanes columns at a time; more are with half as many
+	few      int // rows of A multiplied by pairLanes columns at a time; more use half as many
 }
 
-// stripes reports whether m rows of k elements are multiplied in strips with n columns, whose elements are so far apart.
+// stripes reports whether m rows of k elements are multiplied in strips by n columns,
+// given the strides of their elements.
 func stripes(m, n, k, acs, brs int) bool {
 	return m <= stripMost && acs == 1 && brs == 1 && k%stripDeep == 0 && n >= pairLanes
 }
 
-// striped multiplies m rows of a, which are so many elements apart, with n columns of b. n is a multiple of
-// pairLanes, and the depth k one of stripDeep. Sums of `deep` products are added to C. While some columns are
-// multiplied, the next ones are fetched.
+// striped multiplies m rows of a, ars elements apart, by n columns of b. n is a multiple
+// of pairLanes, and the depth k a multiple of stripDeep. Sums of deep products are added
+// to C. While some columns are multiplied, the next ones are prefetched.
 func striped[A array.Brain | float32](w *halfWorkspace, s *stripSet, m, n, k, deep int, a []A, ars int, b []array.Brain, bcs int, c []float32, ldc int, acc bool) {
 	if w.dry != nil {
 		return

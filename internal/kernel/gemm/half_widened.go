@@ -9,9 +9,9 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/pack"
 )
 
-// widenedProduct is the engine that multiplies in float32: blocks of A and B are
-// widened, and then multiplied by Multiply. That adds the sums of blocks of 256 in k to C
-// one after the other, so cutting k between such blocks changes nothing.
+// widenedProduct is the engine that multiplies in float32: blocks of A and B are widened,
+// and then multiplied by Multiply. Multiply adds the sums of blocks of 256 in k to C in
+// order, so cutting k between such blocks changes nothing.
 type widenedProduct[E Half] struct {
 	w        *halfWorkspace
 	ks       kernels
@@ -20,7 +20,7 @@ type widenedProduct[E Half] struct {
 	b        []E
 	brs, bcs int
 
-	streams    [3]func(*byte) // set if B is read where it lies and widened on the way
+	streams    [3]func(*byte) // set if B is read in place and widened on the fly
 	strips     *stripSet      // set if B is, and elements of its columns are contiguous
 	k0, kn, jn int            // the depth and number of the current columns
 	rs, cs     int            // the strides of their copy
@@ -39,7 +39,7 @@ func (p *widenedProduct[E]) plan(m, n, k int) (rows, cols, deep int) {
 		p.strips = p.ks.brainStrips
 		return m, n, k
 	}
-	// For few rows, the copies more or less stay in the first-level cache. Otherwise a
+	// For few rows, the copies approximately stay in the first-level cache. Otherwise a
 	// copy of A or B takes at most half of a second-level cache.
 	switch {
 	case m <= streamRows:
@@ -130,7 +130,7 @@ func (p *widenedProduct[E]) streamed(m, n int, c []float32, ldc int, acc bool) {
 	}
 }
 
-// streamOf returns the smallest stream that has at least `rows` rows, and its number of
+// streamOf returns the smallest stream that has at least rows rows, and its number of
 // rows.
 func streamOf(streams [3]func(*byte), rows int) (func(*byte), int) {
 	if rows > 2 {
@@ -139,9 +139,10 @@ func streamOf(streams [3]func(*byte), rows int) (func(*byte), int) {
 	return streams[rows-1], rows
 }
 
-// widenBlock copies a block of a matrix to buf, in float32, and returns the copy's strides.
-// Rows are contiguous in the copy, or columns if they are contiguous in src. There is a gap
-// between them, because caches work badly with distances that are powers of two.
+// widenBlock copies a block of a matrix to buf, in float32, and returns the copy's
+// strides. Rows are contiguous in the copy, or columns if they are contiguous in src.
+// There is a gap between them, because caches work badly with strides that are powers of
+// two.
 func widenBlock[E Half](dry *kernel.Dry, buf *[]float32, src []E, rows, cols, rs, cs int) (toRS, toCS int) {
 	if cs != 1 && rs == 1 {
 		toCS, toRS = widenBlock(dry, buf, src, cols, rows, cs, rs)

@@ -8,12 +8,12 @@ import (
 )
 
 // halfWorkspace is the memory of one product of 16-bit numbers. It is kept for later
-// products, as a Workspace is.
+// products, like a Workspace.
 type halfWorkspace struct {
 	dry    *kernel.Dry // nil in a real run
 	work   halfWork
 	config tileConfig
-	// A tile of C of which only a part is in C, or which is rounded.
+	// A tile of C that is only partly in C, or that is rounded.
 	edges []float32
 	// Copies of A and B, and sums. They grow when needed.
 	a, b, c, sums []float32
@@ -48,8 +48,8 @@ func roundedOf[R Result](w *halfWorkspace, c []R, ldc int) taker {
 	return nil
 }
 
-// edge returns memory for a tile of C. It begins where a cache line does: a block of a tile, 512
-// deep, takes a tenth longer if rows of its sums lie across lines.
+// edge returns memory for a tile of C, aligned to a cache line: a block of a tile, 512
+// deep, takes a tenth longer if rows of its sums cross lines.
 func (w *halfWorkspace) edge() []float32 { return kernel.Take(w.dry, &w.edges, 32*32) }
 
 // halfWorkspaces keeps workspaces between products.

@@ -8,14 +8,14 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/pack"
 )
 
-// Panels are a copy of a right operand in the order in which tiles read it, made once for
-// many products. A product that has panels of B copies nothing of B, and has the same bits
-// as a product without panels. The zero Panels are none.
+// Panels are a copy of a right operand in the order read by tiles, made once for many
+// products. A product with panels of B copies nothing of B, and has the same bits as a
+// product without panels. The zero Panels are none.
 //
-// BenchmarkPanels measured where panels pay, on one core with AVX-512 and VDPBF16PS: 16
-// matrices of 1024 by 1024 that come from memory were each multiplied with the given number
-// of rows. The three times, in ms, are with the product's own copies, with panels that were
-// kept, and with panels that were made in a pass before each product:
+// BenchmarkPanels measured when panels pay, on one core with AVX-512 and VDPBF16PS: 16
+// matrices of 1024 by 1024, read from memory, were each multiplied by the given number of
+// rows. The three times, in ms, are with the product's own copies, with kept panels, and
+// with panels made in a pass before each product:
 //
 //	rows                 1                 16                128                512
 //	bf16          1.3 1.0  3.8      3.2 2.2  4.7     12.0 10.7 13.6     42.2 42.6 44.4
@@ -23,24 +23,24 @@ import (
 //	f32           2.2 2.0  7.2      3.7 3.9  8.9     24.6 21.7 26.9     92.7 89.7 94.9
 //	f32, B^T      4.8 2.2  7.7      6.7 3.9  8.8     26.8 21.2 27.7     92.1 88.0 94.9
 //
-// So panels are for weights that stay the same. They never pay where they are made anew
-// each time: a pass goes through memory, but a product's own copies stay in a cache.
-// A product of float32 whose B has contiguous rows gains too little for twice the
-// memory, since the first tile copies B on its way, and few rows read B where it lies. So
-// PanelBytes is 0 for it.
+// So panels are for constant weights. They never pay if they are remade each time: a pass
+// goes through memory, but a product's own copies stay in a cache. A product of float32
+// and a B with contiguous rows gains too little for twice the memory, because the first
+// tile copies B while reading it, and few rows read B in place. So PanelBytes is 0 for
+// it.
 type Panels struct {
 	mem  []byte
 	k, n int // the size of the whole operand
-	at   int // the first column that is meant; see From
+	at   int // the first column in use; see From
 }
 
 // A product with panels that is cut into pieces of columns is cut at multiples of PanelUnit.
 const PanelUnit = 96
 
-// PanelBytes returns the size in bytes of the panels of k by n numbers, which are contiguous
-// along n, or along k if transposed is set. It is 0 where the selected kernels do not use
-// panels: where they widen 16-bit numbers, where they are portable, and for float32 and
-// float64 that are not transposed. Kernels with the same bits return the same size, so that
+// PanelBytes returns the size in bytes of the panels of k by n numbers, which are
+// contiguous along n, or along k if transposed is set. It is 0 if the selected kernels do
+// not use panels: if they widen 16-bit numbers, if they are portable, and for float32 and
+// float64 that are not transposed. Kernels with the same bits return the same size, so
 // ranks on different processors have the same plan.
 func PanelBytes[E Number](k, n int, transposed bool) int {
 	ks := selected()
@@ -62,7 +62,7 @@ func panelBytes[E Number](ks kernels, k, n int, transposed bool) int {
 }
 
 // PanelsIn returns Panels of k by n numbers in mem, which Pack fills. mem has PanelBytes
-// bytes and begins at a multiple of 8 bytes. It stays the caller's.
+// bytes and is aligned to 8 bytes. It stays the caller's.
 func PanelsIn(mem []byte, k, n int) Panels { return Panels{mem: mem, k: k, n: n} }
 
 // From returns the panels of the columns from j on.
@@ -71,15 +71,15 @@ func (p Panels) From(j int) Panels {
 	return p
 }
 
-// fit reports whether a product of n columns, in tiles that are `wide` columns wide, can use
-// the panels: there are some, and neither the first nor the last of them is cut.
+// fit reports whether a product of n columns, in tiles wide columns wide, can use the
+// panels: there are some, and neither the first nor the last of them is cut.
 func (p Panels) fit(n, wide int) bool {
 	return p.mem != nil && p.at%wide == 0 && (n%wide == 0 || p.at+n == p.n)
 }
 
-// Pack fills the columns `from` to to-1 of p from b, the whole operand. from is a multiple
-// of PanelUnit, and so is to unless it is the number of columns. Several goroutines may fill
-// different columns at the same time.
+// Pack fills the columns from to to-1 of p from b, the whole operand. from is a multiple
+// of PanelUnit, and so is to unless it is the number of columns. Several goroutines may
+// fill different columns at the same time.
 func Pack[E Number](p Panels, b Matrix[E], from, to int) {
 	ks := selected()
 	packPanels(ks, p, b, from, to)
@@ -116,7 +116,7 @@ func packFloats[T kernel.Float](s *set, p Panels, b []T, brs, bcs, from, to int)
 	}
 }
 
-// panel returns the address of the panel of floats whose columns begin at j, in the block
+// panel returns the address of the panel of floats with columns from j on, in the block
 // of depth kn that begins at k0.
 func panel[T kernel.Float](p Panels, s *set, k0, kn, j int) *T {
 	return &elementsOf[T](p.mem)[k0*kernel.RoundUp(p.n, s.lanes)+(p.at+j)*kn]

@@ -10,8 +10,8 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
 
-// Parts are the numbers of a matrix of f32 as sums of two bf16, as Split makes them. Without Low
-// they are the numbers rounded to bf16.
+// Parts are the numbers of a matrix of f32 as sums of two bf16, made by Split. Without
+// Low they are the numbers rounded to bf16.
 type Parts struct{ High, Low []array.Brain }
 
 // From returns the parts from element i on.
@@ -44,7 +44,7 @@ func (p Parts) Split(x []float32) {
 		array.WidenBrain(rest, high)
 		vector.Sub(rest, from, rest)
 		array.NarrowBrain(low, rest)
-		if notFinite(low) { // where high is not
+		if notFinite(low) { // finite high
 			splitEach(high, low, from)
 		}
 	}
@@ -83,19 +83,20 @@ func notFinite(x []array.Brain) bool {
 	return all&sign != 0
 }
 
-// MultiplyParts sets C = A·B, for A and B in parts and C of float32. Sizes and strides are those of
-// Multiply. It is, in this order, MultiplyHalf of A's low and B's high parts, to which
-// those of A's high and B's low parts are added, and then of both high parts; or only the
-// last. A and B both have low parts, or neither.
+// MultiplyParts sets C = A·B, for A and B in parts and C of float32. Sizes and strides
+// are as in Multiply. C is the sum, in this order, of MultiplyHalf of A's low and B's
+// high parts, of A's high and B's low parts, and of both high parts; or only the last. A
+// and B both have low parts, or neither.
 //
-// With low parts, and numbers neither so small that an engine takes them for 0 nor so large
-// that a sum overflows, an element is off by at most
+// With low parts, and numbers neither so small that an engine takes them for 0 nor so
+// large that a sum overflows, an element is off by at most
 //
 //	(3·2^-16 + 2^-30 + (3k + 8)·2^-24) · Σ|a·b|
 //
-// of which the first is for the product of both low parts and for what the parts leave
-// out, and the last for the additions. Without low parts it is (2^-7 + 2^-16 + (k + 8)·2^-24) · Σ|a·b|.
-// With low parts, products of an infinity may be NaN, as those of its parts are of both signs or with 0.
+// The first terms bound the product of both low parts and the remainders of the parts,
+// the last term the additions. Without low parts it is (2^-7 + 2^-16 + (k + 8)·2^-24) ·
+// Σ|a·b|. With low parts, products of an infinity may be NaN, because its parts are
+// multiplied by both signs or by 0.
 func MultiplyParts(dry *kernel.Dry, m, n, k int, a Parts, ars, acs int, b Parts, brs, bcs int, c []float32, ldc int) {
 	product := func(x, y []array.Brain, acc bool) {
 		MultiplyHalfPanels(dry, m, n, k, x, ars, acs, Matrix[array.Brain]{X: y, Row: brs, Col: bcs}, c, ldc, acc)

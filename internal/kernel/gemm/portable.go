@@ -57,8 +57,8 @@ func (w *Workspace[T]) portable(m, n, k int, a []T, ars, acs int, b []T, brs, bc
 	}
 }
 
-// gather copies a kn by jn block of b into dst, row after row. Columns that are not
-// adjacent in b are read eight at a time, so that both sides use whole cache lines.
+// gather copies a kn by jn block of b into dst, row after row. Columns not adjacent in b
+// are read eight at a time, so that both sides use whole cache lines.
 func gather[T kernel.Float](dst, b []T, kn, jn, brs, bcs int) {
 	if bcs == 1 {
 		for p := range kn {
@@ -76,11 +76,11 @@ func gather[T kernel.Float](dst, b []T, kn, jn, brs, bcs int) {
 	}
 }
 
-// portableBlock adds rows·panel to sums. rows has `in` rows, at most 4, of kn elements,
+// portableBlock adds rows·panel to sums. rows has in rows, at most 4, of kn elements,
 // with element r,p at rows[p*4+r]. panel has kn rows of jn elements, with element p,j at
-// panel[p*stride+j]. sums has `in` rows of jn sums. It keeps 2 by 4 sums in registers.
-// The conversions to T forbid the compiler to fuse a product with its addition,
-// which it would do on arm64.
+// panel[p*stride+j]. sums has in rows of jn sums. It keeps 2 by 4 sums in registers. The
+// conversions to T forbid the compiler to fuse a product with its addition, as it would
+// on arm64.
 func portableBlock[T kernel.Float](in, jn, kn int, rows, panel []T, stride int, sums []T) {
 	for r := 0; r < in; r += 2 {
 		two := r+1 < in

@@ -22,8 +22,8 @@ func kernelsOf(k kernel.Kind) kernels {
 	return kernels{name: k.String()}
 }
 
-// nearBytes is the size of a second-level cache that holds a block of A and a near block of
-// B beside each other.
+// nearBytes is the size of a second-level cache that holds both a block of A and a near
+// block of B.
 const nearBytes = 2 << 20
 
 func avx512F32() *set {

@@ -11,11 +11,11 @@ const (
 	// Up to this many rows of A, each element of B is used so few times that copying B
 	// does not pay.
 	streamRows = 4
-	streamSums = 2048 // how many sums a stream keeps: half of a first-level cache in float64
+	streamSums = 2048 // number of sums of a stream: half of a first-level cache in float64
 )
 
-// stream multiplies few rows of A, such as one token, with B where it lies. n is a multiple
-// of the lanes. Sums stay in the first-level cache. An element of C has the same bits as
+// stream multiplies few rows of A, such as one token, by B in place. n is a multiple of
+// the lanes. Sums stay in the first-level cache. An element of C has the same bits as
 // from blocked.
 func (w *Workspace[T]) stream(s *set, m, n, k int, a []T, ars, acs int, b []T, brs int, c []T, ldc int, acc bool) {
 	size := int(unsafe.Sizeof(T(0)))

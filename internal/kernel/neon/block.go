@@ -2,8 +2,8 @@ package main
 
 import "fmt"
 
-// value is the result of an instruction, in a register that is chosen later. A
-// negative value is a register that was chosen by hand: see pinned.
+// value is the result of an instruction, in a register assigned later. A negative value
+// is a register chosen by hand: see pinned.
 type value int
 
 // pinned returns the value that vector register r holds throughout a loop.
@@ -19,7 +19,7 @@ type step struct {
 type block struct {
 	f     *file
 	steps []step
-	next  *value // shared by blocks that will be interleaved
+	next  *value // shared by blocks to be interleaved
 }
 
 func (b *block) fresh() value {
@@ -28,7 +28,7 @@ func (b *block) fresh() value {
 }
 
 // do appends an instruction. The instruction makes or changes the last of its values, and
-// makes those before it that are new.
+// makes preceding values that are new.
 func (b *block) do(text func(r func(value) int) string, values ...value) {
 	b.steps = append(b.steps, step{text, values})
 }
@@ -49,8 +49,7 @@ func (b *block) loadAs(move string, m mem) value {
 	return d
 }
 
-// loadPair loads two vectors that lie one after the other. more is a suffix of the
-// instruction's name.
+// loadPair loads two consecutive vectors. more is a suffix of the instruction's name.
 func (b *block) loadPair(more string, m mem) [2]value {
 	d := [2]value{b.fresh(), b.fresh()}
 	b.do(func(r func(value) int) string {
@@ -59,7 +58,7 @@ func (b *block) loadPair(more string, m mem) [2]value {
 	return d
 }
 
-// take loads the 32 bytes that a register points to, and moves the register behind them.
+// take loads the 32 bytes that a register points to, and advances the register past them.
 func (b *block) take(register int) [2]value { return b.loadPair(".P", at(register, 32)) }
 
 func (b *block) store(x value, m mem) { b.storeAs("FMOVQ", x, m) }
@@ -104,7 +103,7 @@ func (b *block) shift(op string, n value, by int) value {
 	return d
 }
 
-// signed returns neg where x has its sign bit set, and pos elsewhere.
+// signed returns neg in lanes with x's sign bit set, and pos elsewhere.
 func (b *block) signed(x, neg, pos value) value {
 	d := b.fresh()
 	b.do(func(r func(value) int) string { return encodeNegative(r(d), r(x)).String() }, x, d)
@@ -112,13 +111,14 @@ func (b *block) signed(x, neg, pos value) value {
 	return d
 }
 
-// raise sets top to x where x is larger. Where they are equal or one is NaN, top stays.
+// raise sets top to x in lanes with a larger x. Equal lanes and lanes with a NaN keep
+// top.
 func (b *block) raise(top, x value) {
 	more := b.three("fcmgt", s4, x, top)
 	b.do(func(r func(value) int) string { return encodeLogic("bit", r(top), r(x), r(more)).String() }, x, more, top)
 }
 
-// widen returns the lower or upper half of x as float64, as op says.
+// widen returns the lower or upper half of x as float64, depending on op.
 func (b *block) widen(op string, x value) value {
 	d := b.fresh()
 	b.do(func(r func(value) int) string { return encodeConvert(op, r(d), r(x)).String() }, x, d)
@@ -147,8 +147,8 @@ func (b *block) general(format string, a ...any) {
 	b.do(func(func(value) int) string { return text })
 }
 
-// repeat writes a loop that does body n times, counted down in register R`counter`. Values
-// that were made before and are used in body keep their registers until the loop ends.
+// repeat writes a loop that runs body n times, counted down in register R`counter`.
+// Values made before and used in body keep their registers until the loop ends.
 func (b *block) repeat(label string, counter, n int, body func()) {
 	if n == 1 {
 		body()
@@ -170,8 +170,8 @@ func (b *block) repeat(label string, counter, n int, body func()) {
 	b.do(func(func(value) int) string { return "BNE " + label }, used...)
 }
 
-// interleave returns the blocks' instructions in turn, so that the processor finds
-// instructions that do not wait for each other.
+// interleave alternates between the blocks' instructions, so that the processor finds
+// independent instructions.
 func interleave(blocks []*block) []step {
 	var all []step
 	for i := 0; ; i++ {
@@ -188,7 +188,7 @@ func interleave(blocks []*block) []step {
 }
 
 // assign returns the texts of steps, with registers below `free` for their values. It
-// returns false if these registers are too few.
+// returns false if there are too few registers.
 func assign(steps []step, free int) ([]string, bool) {
 	last := map[value]int{}
 	for i, s := range steps {
@@ -199,7 +199,7 @@ func assign(steps []step, free int) ([]string, bool) {
 	in, used := map[value]int{}, make([]bool, free)
 	var texts []string
 	for i, s := range steps {
-		// The register of a value that is read for the last time can hold the result.
+		// The register of a value read for the last time can hold the result.
 		for _, v := range s.values {
 			if _, ok := in[v]; v >= 0 && !ok {
 				for r, taken := range used {

@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// arrangement is the kind of elements that an instruction sees in a vector of 16 bytes.
+// arrangement is the element type that an instruction sees in a vector of 16 bytes.
 type arrangement string
 
 const (
@@ -19,14 +19,14 @@ func (a arrangement) size() int {
 }
 
 // These are the codes of instructions with registers 0, for vectors of float32. The
-// encodings are those of the Arm Architecture Reference Manual, section C4.1 (A-profile).
+// encodings are from the Arm Architecture Reference Manual, section C4.1 (A-profile).
 const (
-	double = 1 << 22 // turns a floating-point instruction into that for float64
+	double = 1 << 22 // changes a floating-point instruction to float64
 
 	byElement   = 0x4f801000 // fmla by an element
 	shiftLeft   = 0x4f005400
-	shiftSame   = 0x4f000400 // right, copies of the sign enter
-	shiftZero   = 0x6f000400 // right, zeros enter
+	shiftSame   = 0x4f000400 // right, arithmetic
+	shiftZero   = 0x6f000400 // right, logical
 	shiftInsert = 0x6f004400
 )
 
@@ -122,10 +122,10 @@ func convert(op string) (code uint32, d, n string) {
 	panic("neon: no instruction " + op)
 }
 
-// instruction is one that Go's assembler lacks.
+// instruction is an instruction missing in Go's assembler.
 type instruction struct {
 	code uint32
-	text string // as GNU's assembler reads it
+	text string // in the syntax of GNU's assembler
 }
 
 func (i instruction) String() string { return fmt.Sprintf("WORD $0x%08x // %s", i.code, i.text) }
@@ -162,8 +162,8 @@ func encodeConvert(op string, d, n int) instruction {
 	return instruction{code | registers(d, n, 0), fmt.Sprintf("%s v%d.%s, v%d.%s", op, d, to, n, from)}
 }
 
-// encodeNegative sets lanes of 32 bits to ones where n's sign bit is set, and to zeros
-// elsewhere.
+// encodeNegative sets lanes of 32 bits to ones if n's sign bit is set, and to zeros
+// otherwise.
 func encodeNegative(d, n int) instruction {
 	return instruction{0x4ea0a800 | registers(d, n, 0), fmt.Sprintf("cmlt v%d.4s, v%d.4s, #0", d, n)}
 }
@@ -176,7 +176,7 @@ func encodeShift(op string, d, n, by int) instruction {
 		code = shiftSame | uint32(64-by)<<16
 	case "ushr":
 		code = shiftZero | uint32(64-by)<<16
-	case "sri": // into the lower bits of d, whose upper bits stay
+	case "sri": // into the lower bits of d, keeping the upper bits
 		code = shiftInsert | uint32(64-by)<<16
 	}
 	return instruction{code | registers(d, n, 0), fmt.Sprintf("%s v%d.4s, v%d.4s, #%d", op, d, n, by)}

@@ -2,14 +2,14 @@ package main
 
 import "fmt"
 
-// form is an instruction whose operands differ in their arrangements.
+// form is an instruction with operands of different arrangements.
 type form struct {
 	code    uint32
-	d, n, m string // m is empty where there is no third register
+	d, n, m string // m is empty if there is no third register
 }
 
-// mixed returns the form of an instruction whose result has arrangement d. Integers are
-// signed, except in instructions whose names begin with u.
+// mixed returns the form of an instruction with a result of arrangement d. Integers are
+// signed, except in instructions with names that begin with u.
 func mixed(op, d string) form {
 	switch op + " " + d {
 	case "sdot 4s": // d += sums of 4 products; FEAT_DotProd
@@ -80,7 +80,7 @@ func mixed(op, d string) form {
 	panic("neon: no instruction " + op + " " + d)
 }
 
-// mixedNames returns the instructions that mixed knows.
+// mixedNames returns the instructions known to mixed.
 func mixedNames() [][2]string {
 	return [][2]string{
 		{"sdot", "4s"}, {"smull", "8h"}, {"smull", "4s"}, {"smlal", "4s"}, {"smlal2", "8h"}, {"smlal2", "4s"},
@@ -91,7 +91,7 @@ func mixedNames() [][2]string {
 	}
 }
 
-// encodeMixed encodes an instruction that mixed knows. m is not used if the instruction has
+// encodeMixed encodes an instruction known to mixed. m is unused if the instruction has
 // no third register.
 func encodeMixed(op, arrangement string, d, n, m int) instruction {
 	f := mixed(op, arrangement)

@@ -21,7 +21,7 @@ type element struct {
 	a    arrangement
 }
 
-// lanes returns how many elements a vector has.
+// lanes returns the number of elements in a vector.
 func (e element) lanes() int { return vectorBytes / e.a.size() }
 
 func (f *file) gemm() {
@@ -37,7 +37,7 @@ func (f *file) gemm() {
 	}
 }
 
-// pack writes loops that copy rows side by side, or transposed.
+// pack writes loops that copy rows to contiguous rows, or transposed.
 func (f *file) pack() {
 	for bytes := 16; bytes <= 64; bytes += 16 {
 		f.copyRows(bytes)
@@ -46,16 +46,16 @@ func (f *file) pack() {
 	f.transpose2F64()
 }
 
-// loads writes loads of n bytes, which are whole vectors or one element, from where R`base`
-// points, to the registers from `to` on. If advance is set, or it is one element, R`base` is
-// moved behind them.
+// loads writes loads of n bytes, which are whole vectors or one element, from R`base` to
+// the registers from `to` on. If advance is set, or for one element, it advances R`base`
+// past them.
 func (f *file) loads(n, base, to int, advance bool) {
 	if n < vectorBytes {
 		move := map[int]string{4: "FMOVS", 8: "FMOVD"}[n]
 		f.line("%s.P %d(R%d), F%d", move, n, base, to)
 		return
 	}
-	// The load of the first bytes comes last, since it moves the pointer.
+	// The load of the first bytes comes last, because it advances the pointer.
 	for at := (n - 1) / 32 * 32; at >= 0; at -= 32 {
 		name, target := "FLDPQ", fmt.Sprintf("(F%d, F%d)", to+at/16, to+at/16+1)
 		if n-at == vectorBytes {
@@ -69,8 +69,7 @@ func (f *file) loads(n, base, to int, advance bool) {
 	}
 }
 
-// stores writes stores of n vectors, in the registers from `from` on, to where R`base`
-// points.
+// stores writes stores of n vectors, in the registers from `from` on, to R`base`.
 func (f *file) stores(n, base, from int) {
 	for i := 0; i < n; i += 2 {
 		if i+1 < n {
@@ -81,10 +80,10 @@ func (f *file) stores(n, base, from int) {
 	}
 }
 
-// tile writes a function for C = 0 + A·B, or C += A·B, where C is rows by vecs vectors, all
-// in registers. Each element is one chain of fused multiply-adds, which begins with 0. With
-// 8 rows of 3 vectors the sums take 24 of 32 registers, a row of B takes 3, and a column of
-// A takes 2, or 4 for float64.
+// tile writes a function for C = 0 + A·B, or C += A·B, for C of rows by vecs vectors, all
+// in registers. Each element is one chain of fused multiply-adds, which begins with 0.
+// With 8 rows of 3 vectors the sums take 24 of 32 registers, a row of B takes 3, and a
+// column of A takes 2, or 4 for float64.
 func (f *file) tile(e element, rows, vecs int) {
 	const y, x = tileRowsMost * tileVecsMost, tileRowsMost*tileVecsMost + tileVecsMost // registers of B and A
 	const deep, a, b, bstride, c, cstride, add, row = 1, 2, 3, 4, 5, 6, 7, 8
@@ -144,8 +143,8 @@ func (f *file) tile(e element, rows, vecs int) {
 }
 
 // stream writes a function that adds A·B to sums in memory, for few rows of A. It reads
-// `deep` rows of B at a time, from end to end, which is the fastest way to read memory. The
-// sums of one vector of columns lie together, row after row.
+// `deep` rows of B at a time, sequentially, which is the fastest way to read memory. The
+// sums of one vector of columns are consecutive, row by row.
 func (f *file) stream(e element, rows, deep int) {
 	const x, y = 16, 24 // the first registers of A and of B; the sums are in 0 and on
 	const left, a, b, bstride, c, cols, from, sums, columns = 1, 2, 3, 4, 5, 6, 8, 19, 20
@@ -188,8 +187,8 @@ func (f *file) stream(e element, rows, deep int) {
 	f.line("RET")
 }
 
-// copyRows writes a function that copies rows of this number of bytes, which lie stride
-// bytes apart, to where they lie side by side.
+// copyRows writes a function that copies rows of this number of bytes, with a stride of
+// stride bytes, to contiguous rows.
 func (f *file) copyRows(bytes int) {
 	const n, dst, src, stride = 0, 1, 2, 3
 	name := fmt.Sprintf("neonCopy%d", bytes)

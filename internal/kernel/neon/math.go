@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// pointwise describes a function of n elements, for n from 0 up, that computes each element
-// of a result from the elements of its arguments in the same place. The result may be
-// written over an argument.
+// pointwise describes a function of n elements, for n from 0 up, that computes each
+// element of a result from the elements of its arguments at the same index. The result
+// may be written over an argument.
 type pointwise struct {
 	name, doc string
 	args      []string // the slices; the result is the first
-	more      string   // the text of further parameters, which begins with a comma
+	more      string   // the text of further parameters, starting with a comma
 	bytes     int      // the size of these parameters
 	// before loads `pinned` registers, from V31 down.
 	before func()
@@ -20,8 +20,8 @@ type pointwise struct {
 	body   func(b *block, x []value) value
 }
 
-// pointwise writes a function that takes 16 elements at a time, then 4, and then one, in a
-// vector of its own.
+// pointwise writes a function that handles 16 elements at a time, then 4, and then one,
+// in a vector of its own.
 func (f *file) pointwise(p pointwise) {
 	const n, to = 0, 1
 	f.begin("neon"+p.name, "is "+p.doc, fmt.Sprintf("(n int, %s *float32%s)", strings.Join(p.args, ", "), p.more), 8+8*len(p.args)+p.bytes)
@@ -90,7 +90,8 @@ func (f *file) binary(name, doc, op string) {
 	f.pointwise(pointwise{name: name, doc: "z = " + doc, args: []string{"z", "x", "y"}, body: func(b *block, x []value) value { return b.three(op, s4, x[0], x[1]) }})
 }
 
-// choose returns yes where which has ones, and no elsewhere. which must not be used again.
+// choose returns yes in lanes where which has ones, and no elsewhere. which must not be
+// used again.
 func (b *block) choose(which, yes, no value) value {
 	b.do(func(r func(value) int) string { return encodeLogic("bsl", r(which), r(yes), r(no)).String() }, yes, no, which)
 	return which
@@ -104,8 +105,8 @@ func (b *block) inWide(x value, f func(x value) value) value {
 	return y
 }
 
-// math writes the loops of type mathLoops in package vector. Those that need polynomials in
-// float64 are missing here; they are done in Go.
+// math writes the loops of type mathLoops in package vector. Loops that need polynomials
+// in float64 are missing; they run in Go.
 func (f *file) math() {
 	f.arithmetic()
 	f.conversions()
@@ -119,13 +120,13 @@ func (f *file) math() {
 	f.selects()
 }
 
-// random writes the loops that make random bits and uniform numbers.
+// random writes the loops for random bits and uniform numbers.
 func (f *file) random() {
 	f.threefry()
 	f.uniform()
 }
 
-// arithmetic writes the operations that IEEE 754 defines. Their bits are those of Go.
+// arithmetic writes the operations defined by IEEE 754. Their bits are the same as in Go.
 func (f *file) arithmetic() {
 	f.binary("Add", "x + y", "fadd")
 	f.binary("Sub", "x - y", "fsub")

@@ -9,10 +9,10 @@ func (b *block) rotateLeft(x value, by int) value {
 	return d
 }
 
-// threefry writes the function that encrypts the counters (hi, lo), (hi, lo+1), … as
-// Threefry2x32 does, and stores the exclusive or of both words. It does several vectors at
-// once, since every step waits for the one before. What is added after every four rounds is on the
-// stack.
+// threefry writes the function that encrypts the counters (hi, lo), (hi, lo+1), … like
+// Threefry2x32, and stores the exclusive or of both words. It processes several vectors
+// at once, because every step depends on the one before. The numbers added after every
+// four rounds are on the stack.
 func (f *file) threefry() {
 	const n, y, key, sum, added, end, hi, lo, first, second, pins = 0, 1, 2, 5, 6, 7, 31, 30, 29, 28, 4
 	f.framed("neonThreefry", "is the random bits of n counters from (hi, lo) upwards, which do not pass 2^32, under the key",
@@ -38,8 +38,8 @@ func (f *file) threefry() {
 	f.single(32-pins, func(b *block) {
 		b.into("add", s4, pinned(lo), pinned(lo), b.load(mem{constantsAt, f.constant([2]uint64{1 << 32, 3<<32 | 2})}))
 	})
-	// The last counters, fewer than 4, are encrypted as 4; only the results that are wanted
-	// are stored.
+	// The last counters, fewer than 4, are encrypted as 4; only the needed results are
+	// stored.
 	for _, count := range []int{16, 4} {
 		f.loop(fmt.Sprintf("by%d", count))
 		if count == 16 {
@@ -112,8 +112,8 @@ func (f *file) threefry() {
 	f.line("RET")
 }
 
-// uniform writes the function that makes uniform numbers of random bits. The upper 23 bits
-// are the fraction of u in [1, 2).
+// uniform writes the function that makes uniform numbers from random bits. The upper 23
+// bits are the fraction of u in [1, 2).
 func (f *file) uniform() {
 	const lo, span, low = 31, 30, 29 // lo and span in float64, and lo in float32
 	f.pointwise(pointwise{name: "Uniform", doc: "y = max(lo, (u-1)·span + lo) of random bits x, as Uniform in Go has it", args: []string{"y", "x"},

@@ -18,8 +18,8 @@ func (f *file) wideAdd(to, x, free int) {
 	}
 }
 
-// sum writes the function that returns the sum of x, or of x·y. Sums begin with 0 and so are
-// never -0. So the zeros that are added behind the last element change nothing.
+// sum writes the function that returns the sum of x, or of x·y. Sums begin with 0 and so
+// are never -0. So the zeros added after the last element change nothing.
 func (f *file) sum(name, doc string, dot bool) {
 	const n, x, y = 0, 1, 2
 	const v, w, free = 16, 18, 20 // the first registers of x, of y, and of free ones
@@ -102,8 +102,8 @@ func (f *file) sum(name, doc string, dot bool) {
 	f.line("RET")
 }
 
-// byColumns writes loops over columns. counts says how many columns each loop takes at a
-// time, the most first.
+// byColumns writes loops over columns. counts has the numbers of columns that the loops
+// handle at a time, in falling order.
 func (f *file) byColumns(n int, counts []int, body func(count int)) {
 	for _, count := range counts {
 		f.label(fmt.Sprintf("by%d", count))

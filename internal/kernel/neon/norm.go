@@ -16,14 +16,13 @@ const (
 	normY     = 48
 	normMean  = 56
 	normInv   = 64
-	normStep  = 72 // bytes from a mean to the next
+	normStep  = 72 // stride of the means in bytes
 	normEps   = 80
 	normCount = 88 // N, in float64
-	normPitch = 96 // bytes from a row of x, ct and y to the next
+	normPitch = 96 // row stride of x, ct and y in bytes
 )
 
-// Vector registers of a loop over rows. Registers below normFree are for values that are
-// needed for a few lines.
+// Vector registers of a loop over rows. Registers below normFree hold short-lived values.
 const (
 	normFree              = 9
 	normSums, normSquares = 9, 17 // 8 registers each, for 16 sums in float64
@@ -42,8 +41,9 @@ type normLoop struct {
 
 const normLeft, normBytes = 1, 20
 
-// normLoop writes a function of one argument, a normArgs. body writes what is done to a
-// row. The pointers in the fields `rows` move on by a row after each; those in `once` do not.
+// normLoop writes a function of one argument, a normArgs. body writes the work on a row.
+// The pointers in the fields `rows` advance by a row after each; the pointers in `once`
+// do not.
 func (f *file) normLoop(name, doc string, rows, once []int, body func(l *normLoop)) {
 	f.function("neon"+name, "is "+doc, "t *byte")
 	f.line("MOVD %d(R0), R%d", normRows, normLeft)
@@ -67,19 +67,19 @@ func (f *file) normLoop(name, doc string, rows, once []int, body func(l *normLoo
 	f.line("RET")
 }
 
-// row gives the body of each access to two elements of a row: load returns those of a field
-// of float32 as float64, wide returns where those of a field of float64 lie, and store
-// rounds two results to float32 and stores them.
+// row gives the body of each access to two elements of a row: load returns the two of a
+// float32 field as float64, wide returns the place of the two of a float64 field, and
+// store rounds two results to float32 and stores them.
 type row struct {
 	*block
-	part  int // which two of 16 elements
+	part  int // index of the two among 16 elements
 	load  func(field int) value
 	wide  func(field int) mem
 	store func(x value, field int)
 }
 
-// each writes a loop over the elements of a row. body writes what is done to two of them.
-// fields are the fields of float32 that are used, wides those of float64.
+// each writes a loop over the elements of a row. body writes the work on two of them.
+// fields are the float32 fields in use, wides the float64 fields.
 func (l *normLoop) each(fields, wides []int, body func(r row)) {
 	f, cursor := l.file, map[int]int{}
 	for i, field := range append(append([]int(nil), fields...), wides...) {
@@ -91,7 +91,7 @@ func (l *normLoop) each(fields, wides []int, body func(r row)) {
 	l.loops++
 	f.loop(label)
 	f.single(normFree, func(b *block) {
-		var four, narrow map[int]value // by field: what is loaded and stored for two parts
+		var four, narrow map[int]value // by field: values loaded and stored for two parts
 		for part := range 8 {
 			if part%2 == 0 {
 				four, narrow = map[int]value{}, map[int]value{}
@@ -137,8 +137,8 @@ func (r row) addTo(sums int, x value) {
 	r.into("fadd", d2, to, to, x)
 }
 
-// total sets both lanes of V`to` to the sum of 16 sums: those 8 apart are added first, then
-// those 4, 2 and 1 apart.
+// total sets both lanes of V`to` to the sum of 16 sums: sums 8 apart are added first,
+// then sums 4, 2 and 1 apart.
 func (l *normLoop) total(sums, to int) {
 	l.single(normFree, func(b *block) {
 		for apart := 4; apart > 0; apart /= 2 {
@@ -167,7 +167,7 @@ func (l *normLoop) factor(dot, inv int) {
 	})
 }
 
-// put writes V`x` to the array of a field that has one element for each row.
+// put writes V`x` to the array of a field with one element per row.
 func (l *normLoop) put(x, field int) { l.line("FMOVD.P F%d, 8(R%d)", x, l.at[field]) }
 
 // moments sets V`mean` to the mean and V`inv` to 1/√(variance + eps).

@@ -32,19 +32,19 @@ const (
 	quantFar                = 13
 	// Scratch registers: they are used for a few lines only.
 	g0, g1, g2, g3 = 14, 15, 19, 20
-	// For a block of 256: pointers to its weights and to weights further on in it, and the
-	// turns left.
+	// For a block of 256: pointers to its weights and to weights further on in it, and
+	// the remaining iterations.
 	quantBlock, quantFurther, quantTurns = 21, 22, 23
-	// For four rows of weights, which leave R7 to R9 free: where the pointer to the next
-	// row lies, how far from that row's beginning its block is, and the rows left.
+	// For four rows of weights, which leave R7 to R9 free: the location of the pointer to
+	// the next row, the offset of the block in that row, and the remaining rows.
 	quantNext, quantOffset, quantRowsLeft = 7, 8, 9
 )
 
-// quant writes the products of weights in blocks with rows of int8: four rows of weights
-// with one row, and one row of weights with four rows. The four products are the lanes of a
-// vector. Every function is written twice: with the instructions of FEAT_DotProd, which sum
-// 4 products of int8, and with products to int16, which every processor has. The integers
-// are the same.
+// quant writes the products of weights in blocks and rows of int8: four rows of weights
+// with one row, and one row of weights with four rows. The four products are the lanes of
+// a vector. Every function is written twice: with the instructions of FEAT_DotProd, which
+// sum 4 products of int8, and with products to int16, which every processor has. The
+// integers are the same.
 func (f *file) quant() {
 	signs := make([]uint64, 128)
 	for i := range signs {
@@ -74,8 +74,8 @@ func (f *file) quant() {
 	f.roundGroup()
 }
 
-// signByte returns -1 if bit j of i is set, and 1 otherwise. i has 7 bits; the eighth is set
-// if the number of bits that are set would otherwise be odd.
+// signByte returns -1 if bit j of i is set, and 1 otherwise. i has 7 bits; the eighth is
+// set if the number of set bits would otherwise be odd.
 func signByte(i, j int) uint8 {
 	odd := 0
 	for b := range 7 {
@@ -96,8 +96,8 @@ type products struct {
 	*block
 	acc    value
 	pinned int
-	// turns is how many turns the loop over a block of 256 has. The loop moves the
-	// pointers to rows of x on by `moved` bytes.
+	// turns is the number of iterations of the loop over a block of 256. The loop
+	// advances the pointers to rows of x by `moved` bytes.
 	turns, moved int
 }
 
@@ -113,8 +113,9 @@ func (p *products) pin(at int) value {
 
 func at(register, disp int) mem { return mem{fmt.Sprintf("R%d", register), disp} }
 
-// step returns the suffix and the address of a load, disp bytes behind a register. Every turn
-// of the loop moves the register on by `by` bytes; the first load of a turn, at 0, does so.
+// step returns the suffix and the address of a load, disp bytes past a register. Every
+// iteration of the loop advances the register by `by` bytes; the first load of an
+// iteration, at 0, does so.
 func (p *products) step(register, disp, by int) (string, mem) {
 	switch {
 	case p.turns == 1:
@@ -130,7 +131,7 @@ func (p *products) walk(register, disp, by int) [2]value {
 }
 
 // function writes a function with a loop over units of `size` bytes of weights. unit pins
-// the constants that are needed, and returns a function that writes what is done to a unit.
+// the constants needed, and returns a function that writes the work on a unit.
 func (p *products) function(kind string, size int, unit func() func()) {
 	name, way, doc := "neon", "Rows", "of four rows of weights with one"
 	if p.dot {
@@ -158,7 +159,7 @@ func (p *products) function(kind string, size int, unit func() func()) {
 	f.line("FMOVQ (R%d), F31", g0)
 	body := unit()
 	f.loop("loop")
-	if kind != "Group" { // whose weights are in the first-level cache
+	if kind != "Group" { // with weights in the first-level cache
 		for at := 0; at < len(p.ws)*size; at += 64 {
 			f.line("PRFM %d(R%d), PLDL1KEEP", at, quantFar)
 		}
@@ -183,8 +184,8 @@ func (p *products) advance(registers []int, by int) {
 	}
 }
 
-// fromGeneral returns a vector whose lower part is general register g. The instruction move
-// says how large that part is.
+// fromGeneral returns a vector with general register g as its lower part. The instruction
+// move determines the size of that part.
 func (b *block) fromGeneral(move string, g int) value {
 	d := b.fresh()
 	b.do(func(r func(value) int) string { return fmt.Sprintf("%s R%d, F%d", move, g, r(d)) }, d)
@@ -198,7 +199,7 @@ func (b *block) everywhere(g int) value {
 	return d
 }
 
-// mixed returns op(n, m), and mixedInto writes d = op(d, n, m). m is left out where op has no
+// mixed returns op(n, m), and mixedInto writes d = op(d, n, m). m is omitted if op has no
 // third register.
 func (b *block) mixed(op, d string, n ...value) value {
 	x := b.fresh()
@@ -211,7 +212,7 @@ func (b *block) mixedInto(op, arrangement string, d value, n ...value) {
 	b.do(func(r func(value) int) string { return encodeMixed(op, arrangement, r(d), r(n[0]), r(m)).String() }, append(n, d)...)
 }
 
-// arrange returns a permutation of n and m, by an instruction that Go's assembler has.
+// arrange returns a permutation of n and m, by an instruction of Go's assembler.
 func (b *block) arrange(op, arrangement string, n, m value) value {
 	d := b.fresh()
 	b.do(func(r func(value) int) string {
@@ -243,8 +244,8 @@ func (b *block) scaleInto(sum, n, scale value, i int) {
 	b.do(func(r func(value) int) string { return encodeScale(r(sum), r(n), r(scale), i).String() }, n, scale, sum)
 }
 
-// dotOf returns four sums that together are the sum of the products of w and x. The sum of
-// two products of int8 fits into int16, since one factor of each is never -128.
+// dotOf returns four sums that together are the sum of the products of w and x. The sum
+// of two products of int8 fits into int16, because one factor of each is never -128.
 func (p *products) dotOf(w, x []value) value {
 	if p.dot {
 		sum := p.zero()
@@ -280,8 +281,8 @@ func (p *products) push(lanes, v value) {
 	}, sum, lanes)
 }
 
-// gather loads a number of 8, 16 or 32 bits from where each register points, to the lanes of
-// a vector, and moves the registers on. With one register, all lanes get its number.
+// gather loads a number of 8, 16 or 32 bits from each register's address to the lanes of
+// a vector, and advances the registers. With one register, all lanes get its number.
 func (p *products) gather(bits int, registers []int) value {
 	lane := map[int]string{8: "B", 16: "H", 32: "S"}[bits]
 	all := map[int]string{8: "B16", 16: "H8", 32: "S4"}[bits]
@@ -297,7 +298,7 @@ func (p *products) gather(bits int, registers []int) value {
 	return d
 }
 
-// gatherAt is gather of what lies disp bytes further. It does not move the registers.
+// gatherAt is gather at an offset of disp bytes. It does not advance the registers.
 func (p *products) gatherAt(bits, disp int, registers []int) value {
 	scratch := []int{g0, g1, g2, g3}[:len(registers)]
 	for l, from := range registers {
@@ -310,7 +311,7 @@ func (p *products) gatherAt(bits, disp int, registers []int) value {
 func (p *products) halves(v value) value { return p.mixed("fcvtl", "4s", v) }
 
 // group writes a function with a loop over groups of 4 blocks of 32. All parts of a group
-// but the scales of x lie in the order in which they are read.
+// except the scales of x are stored in the order of reading.
 func (p *products) group(kind string, size int, of func() groupOf) {
 	p.function(kind, groupLen*size, func() func() {
 		g := of()
@@ -351,7 +352,7 @@ func (p *products) unpacked() {
 			}
 			p.general("ADD $%d, R%d, R%d", groupScale, p.xs[0], x[0])
 			p.repeat("block", quantTurns, groupLen, func() {
-				const behind = groupSums - groupScale - 4 // pointers have moved on by 4
+				const behind = groupSums - groupScale - 4 // pointers have advanced by 4
 				scale, dx := p.gather(32, rows), p.gather(32, x)
 				offset, t := p.gatherAt(32, behind, rows), p.gatherAt(32, behind, x)
 				q := p.take(p.xs[0])
@@ -371,8 +372,8 @@ func (p *products) unpacked() {
 	})
 }
 
-// groupOf describes a type of weights in blocks of 32. scales loads the scales of all lanes,
-// behind which the weights lie; weights loads a row's weights.
+// groupOf describes a type of weights in blocks of 32. scales loads the scales of all
+// lanes, which precede the weights; weights loads a row's weights.
 type groupOf struct {
 	scales  func() value
 	weights func(w int) [2]value

@@ -4,25 +4,25 @@ import "fmt"
 
 // superOf describes a type of weights in blocks of 256.
 type superOf struct {
-	start  int // where in a block the weights begin that are read in order
+	start  int // offset in a block of the weights that are read in order
 	unpack func() unpacked
-	half   int // where d is in a block; m follows it if there are offsets
-	// offsets says whether sums of a row are multiplied with offsets of weights.
+	half   int // offset of d in a block; m follows it if there are offsets
+	// offsets tells whether sums of a row are multiplied by offsets of weights.
 	offsets bool
-	// turnsRows and turnsColumns are in how many equal turns the products of a block are
-	// done, of rows and of columns. A turn moves a row of x on by `by` bytes.
+	// turnsRows and turnsColumns are the numbers of equal iterations for the products of
+	// a block, for rows and for columns. An iteration advances a row of x by `by` bytes.
 	turnsRows, turnsColumns, by int
 }
 
-// unpacked is a block of 256 weights whose scales are in registers.
+// unpacked is a block of 256 weights with its scales in registers.
 type unpacked struct {
-	// piece returns the i-th 32 weights, the place in a rounded row of what they are
-	// multiplied with, and the scales of both halves. These are lanes of the vector scale,
-	// which is one of `scales` unless piece makes it itself.
+	// piece returns the i-th 32 weights, the place in a rounded row of their factors, and
+	// the scales of both halves. These are lanes of the vector scale, which is one of
+	// `scales` unless piece makes it itself.
 	piece  func(i int) (w [2]value, at int, scale value, lanes [2]int)
 	scales []value
-	// offsets returns what the sums of the row at x add to the lane's t. minus32 returns
-	// what they add, times -32, to its s. Both may be nil.
+	// offsets returns the contribution of the sums of the row at x to the lane's t.
+	// minus32 returns their contribution, times -32, to its s. Both may be nil.
 	offsets, minus32 func(x int) value
 }
 
@@ -87,8 +87,8 @@ func (p *products) superSums(s superOf) (y, t value) {
 	return y, t
 }
 
-// blockSums returns, for each row of x, the sums of its products with one block, and those
-// with the block's offsets.
+// blockSums returns, for each row of x, the sums of its products with one block and with
+// the block's offsets.
 func (p *products) blockSums(s superOf) (sum, off [4]value) {
 	u := s.unpack()
 	for l := range p.xs {
@@ -135,7 +135,7 @@ func (p *products) longs(words [2]value) [4]value {
 	}
 }
 
-// sumsTimes returns a function that multiplies the words with the sums of a row at x, and
+// sumsTimes returns a function that multiplies the words by the sums of a row at x, and
 // returns four sums of these products.
 func (p *products) sumsTimes(words []value) func(x int) value {
 	return func(x int) value {
@@ -260,7 +260,7 @@ func (p *products) q6k() superOf {
 	}}
 }
 
-// iq2 looks weights up in the book, since no arithmetic gives them.
+// iq2 looks weights up in the book, because they cannot be computed.
 func (p *products) iq2() superOf {
 	return superOf{start: 2, turnsRows: 4, turnsColumns: 4, by: 64, unpack: func() unpacked {
 		u := unpacked{}

@@ -10,16 +10,17 @@ type rounding struct {
 	size, top, one value // pinned: all bits but the sign; 127; and 1, as float32
 }
 
-// Within a unit, R6 points to where x is read the first time, and R7 and R8 to where parts
-// of the row go. R9 counts the turns of a loop, and R11 those of a loop within it.
+// Within a unit, R6 points to the start of the first read of x, and R7 and R8 to the
+// destinations of parts of the row. R9 counts the iterations of a loop, and R11 the
+// iterations of a nested loop.
 const (
 	roundXAt, roundRowAt, roundInf, roundNaN = 2, 3, 4, 5
 	roundAhead, roundTo, roundSums           = 6, 7, 8
 	roundTurns, roundWithin                  = 9, 11
 )
 
-// rounds writes a function that rounds units of x to `row` bytes each. body writes what is
-// done to a unit, and moves the pointer to x on.
+// rounds writes a function that rounds units of x to `row` bytes each. body writes the
+// work on a unit, and advances the pointer to x.
 func (f *file) rounds(kind, doc string, row int, body func(r *rounding)) {
 	const n = 1
 	f.function("neonRound"+kind, "rounds "+doc, "t *byte")
@@ -40,9 +41,9 @@ func (f *file) rounds(kind, doc string, row int, body func(r *rounding)) {
 	f.line("RET")
 }
 
-// scale returns dx of the next n elements in the lowest lane, its inverse in all lanes, and
-// a mask that is 0 if all elements become 0: see quantScale in package blocks. It reads 16
-// elements and then `together` at a time.
+// scale returns dx of the next n elements in the lowest lane, its inverse in all lanes,
+// and a mask that is 0 if all elements become 0: see quantScale in package blocks. It
+// reads 16 elements and then `together` elements at a time.
 func (r *rounding) scale(n, together int) (scale, inverse, mask value) {
 	var top [4]value
 	each := func(n int, do func(i int, size value)) {
@@ -107,8 +108,8 @@ func (r *rounding) eight(v []value) value {
 	return v[0]
 }
 
-// roundSuper writes the function that rounds blocks of 256. The arguments say where each 32
-// elements go, and whether the sums of every 16 elements are added in pairs.
+// roundSuper writes the function that rounds blocks of 256. The arguments give the place
+// of each 32 elements, and whether the sums of every 16 elements are added in pairs.
 func (f *file) roundSuper() {
 	f.rounds("Super", "blocks of 256", superRow, func(r *rounding) {
 		scale, inverse, mask := r.scale(256, 48)

@@ -20,12 +20,12 @@ const (
 	argsC       = 348 // the float32 constants
 )
 
-// The loops below do to every element what those of asm/vector.go do, operation
-// by operation, and so have the same bits.
+// The loops below compute every element by the same operations as asm/vector.go, and so
+// have the same bits.
 
-// exp returns e to the power of x. It computes 2ⁿ times a polynomial in r, where x =
-// n log 2 + r. The polynomial is that of expf in Moshier's Cephes library. Results below
-// the smallest normal number are rounded once, like all others.
+// exp returns e to the power of x. It computes 2ⁿ times a polynomial in r, where x = n
+// log 2 + r. The polynomial is from expf in Moshier's Cephes library. Results below the
+// smallest normal number are rounded once, like all others.
 func (b *block) exp(x value) value {
 	y := b.three("fmax", s4, x, b.number(-104)) // exp(-104) is less than half of the smallest number
 	y = b.three("fmin", s4, y, b.number(89))
@@ -35,8 +35,8 @@ func (b *block) exp(x value) value {
 	q := b.polynomial(y, 1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
 	b.fma(y, b.mul(y, y), q)
 	q = b.add(y, b.number(1))
-	// 2ⁿ is two factors, each with half of n: only the second product can round, and
-	// both factors are normal numbers.
+	// 2ⁿ is two factors, each with half of n: only the second product can round, and both
+	// factors are normal numbers.
 	i := b.two("fcvtns", s4, n)
 	half := b.shift("sshr", i, 1)
 	i = b.three("sub", s4, i, half)
@@ -46,8 +46,8 @@ func (b *block) exp(x value) value {
 	return q
 }
 
-// polynomial returns the value at x of the polynomial with these coefficients, the highest
-// power's first.
+// polynomial returns the value at x of the polynomial with the given coefficients,
+// highest power first.
 func (b *block) polynomial(x value, coefficients ...float64) value {
 	q := b.number(coefficients[0])
 	for _, c := range coefficients[1:] {
@@ -70,8 +70,8 @@ func (b *block) sigmoid(x value) (y value, rest func() value) {
 	return b.signed(x, small, large), func() value { return b.signed(x, large, small) }
 }
 
-// tanh returns Cephes' tanhf where |x| is below 0.625, and elsewhere (1 - z)/(1 + z) with
-// z = exp(-2|x|) and the sign of x.
+// tanh returns Cephes' tanhf if |x| is below 0.625, and otherwise (1 - z)/(1 + z) with z
+// = exp(-2|x|) and the sign of x.
 func (b *block) tanh(x value) value {
 	xx := b.mul(x, x)
 	q := b.polynomial(xx, -5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
@@ -83,28 +83,29 @@ func (b *block) tanh(x value) value {
 	far := b.div(b.sub(one, z), b.add(one, z))
 	far = b.logic("orr", far, b.logic("and", x, b.bits(1<<31)))
 
-	less := b.sub(b.number(-0.625), negative) // below 0 where |x| is small
+	less := b.sub(b.number(-0.625), negative) // below 0 for small |x|
 	return b.signed(less, near, far)
 }
 
-// slope returns silu's derivative where the sigmoid is y and rest = 1-y.
+// slope returns silu's derivative given the sigmoid y and rest = 1-y.
 func (b *block) slope(x, y, rest value) value {
 	z := b.number(1)
 	b.fma(z, x, rest)
 	return b.mul(z, y)
 }
 
-// loop describes a function of one argument, a vectorArgs, that does something to every
-// element of slices.
+// loop describes a function of one argument, a vectorArgs, that processes every element
+// of slices.
 type loop struct {
 	name, doc string
 	outs, ins int
-	size      int    // how many bytes of an argument body takes: 16, or 8 for two elements
-	before    func() // what is done once, after the arguments are loaded
-	// body does one of the 64/size parts of 16 elements.
+	size      int    // bytes of an argument processed by body: 16, or 8 for two elements
+	before    func() // run once, after the arguments are loaded
+	// body processes one of the 64/size parts of 16 elements.
 	body  func(b *block, out, in []mem, part int)
 	after func()
-	// pinned is how many registers, from V31 down, hold a value throughout the loop.
+	// pinned is the number of registers, from V31 down, that hold a value throughout the
+	// loop.
 	pinned int
 }
 
@@ -141,8 +142,8 @@ func (f *file) each(l loop) {
 	f.line("RET")
 }
 
-// parts returns the instructions for 16 elements, with as many parts of them
-// interleaved as registers allow.
+// parts returns the instructions for 16 elements, interleaving as many parts of them as
+// registers allow.
 func (f *file) parts(l loop, out, in int) []string {
 	parts := 64 / l.size
 	for together := min(parts, 4); together > 0; together /= 2 {
@@ -211,8 +212,8 @@ func (f *file) elementwise() {
 	})
 }
 
-// single writes a sequence of instructions that is not interleaved with others. It may use
-// the registers below `free`.
+// single writes a sequence of instructions without interleaving. It may use the registers
+// below `free`.
 func (f *file) single(free int, do func(b *block)) {
 	next := value(0)
 	b := &block{f: f, next: &next}
@@ -220,7 +221,7 @@ func (f *file) single(free int, do func(b *block)) {
 	f.assigned(b.steps, free)
 }
 
-// assigned writes steps, for which there are registers below `free`.
+// assigned writes steps, which need only the registers below `free`.
 func (f *file) assigned(steps []step, free int) {
 	texts, ok := assign(steps, free)
 	if !ok {
@@ -244,8 +245,8 @@ func (f *file) broadcast(a arrangement, at, register int) {
 
 func (f *file) c(i, register int) { f.broadcast(s4, argsC+4*i, register) }
 
-// scaleMax writes the function that sets y = c0·x, if store is set, and finds the largest of
-// args.max and these, or x, for each lane and of all lanes. It passes over NaN.
+// scaleMax writes the function that sets y = c0·x, if store is set, and finds the largest
+// of args.max and these, or x, for each lane and of all lanes. It ignores NaN.
 func (f *file) scaleMax(name, doc string, store bool) {
 	const scale, top = 31, 27 // the largest are in top and the three registers after it
 	outs := 0
@@ -270,7 +271,7 @@ func (f *file) scaleMax(name, doc string, store bool) {
 		for i := range 4 {
 			f.line("FMOVQ F%d, %d(R0)", top+i, argsMax+16*i)
 		}
-		// The lanes are compared with those 8, 4, 2 and 1 further on. Where neither is
+		// The lanes are compared with the lanes 8, 4, 2 and 1 further on. If neither is
 		// larger, the one further on is taken.
 		f.single(top, func(b *block) {
 			t := [4]value{pinned(top), pinned(top + 1), pinned(top + 2), pinned(top + 3)}
@@ -299,8 +300,8 @@ func (b *block) rotate(x value, bytes int) value {
 }
 
 // expSum writes the function that sets y = exp(x - c0), if store is set, and adds this in
-// float64 to args.sum, lane by lane. Then it adds the lanes to the total: first those 8
-// apart, then those 4, 2 and 1 apart.
+// float64 to args.sum, lane by lane. Then it adds the lanes to the total: first lanes 8
+// apart, then 4, 2 and 1 apart.
 func (f *file) expSum(name, doc string, store bool) {
 	const shift, sums = 31, 23 // the sums are in sums and the seven registers after it
 	outs := 0
@@ -368,7 +369,7 @@ func (f *file) scaled() {
 	}})
 }
 
-// adamw writes AdamW's update in float64, operation by operation as in Go.
+// adamw writes AdamW's update in float64, with the same operations as in Go.
 func (f *file) adamw() {
 	const b1, a1, b2, a2, scale, c1, c2, eps, decay, lr = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 	const constants = 10

@@ -1,6 +1,6 @@
 // Package norm holds the kernels that normalise rows: RMS and layer norm, softmax,
 // log-sum-exp, a router's scores, and their gradients. It also holds RoPE's rotation of
-// pairs, which goes over rows in the same way.
+// pairs, another loop over rows.
 package norm
 
 //go:generate go run -C ../asm . -set norm -out ../norm/asm_norm_amd64.s -stubs ../norm/asm_norm_amd64.go -pkg norm

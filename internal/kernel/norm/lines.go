@@ -8,7 +8,7 @@ import (
 )
 
 // lineLoops holds one instruction set's loops over n elements of float32, computed in
-// float64, for every n from 0 up. Where a loop is nil, or the *lineLoops, Go code does the
+// float64, for every n from 0 up. If a loop is nil, or the *lineLoops, Go code does the
 // work.
 type lineLoops struct {
 	less           func(n int, y, x *float32, c, d float64)
@@ -22,7 +22,7 @@ type lineLoops struct {
 
 // selected returns the loops of the selected kind.
 var selected = sync.OnceValue(func() *lineLoops {
-	k, _ := kernel.Selected() // the error is reported where a program is run
+	k, _ := kernel.Selected() // the error is reported when a program is run
 	return lineLoopsFor(k.Vectors())
 })
 

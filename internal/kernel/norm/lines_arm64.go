@@ -2,8 +2,8 @@ package norm
 
 import "github.com/gomoe/gomoe/internal/kernel"
 
-// lineLoopsFor returns the loops of NEON, which has only Difference. The others are done
-// in Go on arm64; SoftmaxGrad's sums are still vector.Dot's, which NEON has.
+// lineLoopsFor returns the loops of NEON, which has only Difference. The others run in Go
+// on arm64; SoftmaxGrad's sums are still vector.Dot's, which NEON has.
 func lineLoopsFor(k kernel.Kind) *lineLoops {
 	if k != kernel.NEON {
 		return nil

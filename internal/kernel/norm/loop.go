@@ -6,7 +6,7 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// normLoop is one of the loops over rows in assembly. Their formulas are in asm/norm.go and
+// normLoop is a loop over rows in assembly. The formulas are in asm/norm.go and
 // neon/norm.go.
 type normLoop uint8
 
@@ -30,13 +30,13 @@ type normArgs struct {
 	ct            *float32
 	y             unsafe.Pointer // float32, or the float64 sums of columns
 	mean, inv     *float64
-	step          int // bytes from a row's mean to the next
+	step          int // stride of the rows' means in bytes
 	eps           float64
 	count         float64 // n
-	pitch         int     // bytes from a row of x, ct and y to the next
+	pitch         int     // row stride of x, ct and y in bytes
 }
 
-// These lines compile only if the offsets are those in asm/norm.go and neon/norm.go.
+// These lines compile only if the offsets match asm/norm.go and neon/norm.go.
 const (
 	_ = -(unsafe.Offsetof(normArgs{}.ct) ^ 40)
 	_ = -(unsafe.Offsetof(normArgs{}.inv) ^ 64)
@@ -45,8 +45,8 @@ const (
 )
 
 // norm runs a loop over the rows of x and returns true, or returns false if v has no loop
-// for rows of n elements. The caller has set those pointers of t to which a row has one
-// element, such as mean; there are as many elements as rows.
+// for rows of n elements. The caller has set the pointers of t to arrays with one element
+// per row, such as mean.
 func norm(v kernel.Kind, l normLoop, t *normArgs, n int, x, gain, bias, ct, y []float32) bool {
 	if v == kernel.Portable || n == 0 || n%kernel.Lanes != 0 {
 		return false
@@ -75,7 +75,7 @@ func norm(v kernel.Kind, l normLoop, t *normArgs, n int, x, gain, bias, ct, y []
 }
 
 // columns runs a loop that adds rows to the sums of columns, for as many columns as fill
-// whole vectors, and returns how many these are.
+// whole vectors, and returns their number.
 func columns(v kernel.Kind, l normLoop, sum []float64, x, ct []float32, pitch int, mean []float64, step int, inv []float64) int {
 	if v == kernel.Portable || len(inv) == 0 {
 		return 0

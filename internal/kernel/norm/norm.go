@@ -8,9 +8,9 @@ import (
 )
 
 // Norms compute in float64 and round once. A sum along a row has 16 partial sums: sum k
-// adds the elements k, k+16, k+32 and so on. Then sums that are 8 apart are added, then
-// those 4, 2 and 1 apart. Products are rounded before they are added. So results have the
-// same bits with all kernels and on every machine.
+// adds the elements k, k+16, k+32 and so on. Then sums 8 apart are added, then sums 4, 2
+// and 1 apart. Products are rounded before being added. So results have the same bits
+// with all kernels and on every machine.
 
 // RMSNorm sets y = x·inv·gain, inv = 1/√(mean(x²) + eps), for rows of n elements.
 func RMSNorm[T kernel.Float](y, x, gain []T, n int, eps float64) {
@@ -30,7 +30,7 @@ func rmsNormOf[T kernel.Float](v kernel.Kind, y, x, gain []T, n int, eps float64
 	}
 }
 
-// RMSNormGrad sets dx to the cotangent of RMSNorm's x, where ct is the cotangent of y:
+// RMSNormGrad sets dx to the cotangent of RMSNorm's x, given ct, the cotangent of y:
 //
 //	dx = inv·(ct·gain - x·inv²·mean(ct·gain·x))
 func RMSNormGrad[T kernel.Float](dx, x, gain, ct []T, n int, eps float64) {
@@ -70,9 +70,8 @@ func rmsInverseOf[T kernel.Float](v kernel.Kind, inv []float64, x []T, n int, ep
 	}
 }
 
-// LayerNorm sets y = (x - mean)·inv·gain + bias, inv = 1/√(variance + eps), for rows
-// of n elements. The variance is computed from x - mean, so that a large mean costs no
-// digits.
+// LayerNorm sets y = (x - mean)·inv·gain + bias, inv = 1/√(variance + eps), for rows of n
+// elements. The variance is computed from x - mean, so a large mean costs no digits.
 func LayerNorm[T kernel.Float](y, x, gain, bias []T, n int, eps float64) {
 	layerNormOf(kernel.VectorsOf[T](), y, x, gain, bias, n, eps)
 }
@@ -90,7 +89,7 @@ func layerNormOf[T kernel.Float](v kernel.Kind, y, x, gain, bias []T, n int, eps
 	}
 }
 
-// LayerNormGrad sets dx to the cotangent of LayerNorm's x, where ct is the cotangent of y:
+// LayerNormGrad sets dx to the cotangent of LayerNorm's x, given ct, the cotangent of y:
 //
 //	dx = inv·(c - mean(c) - (x - mean)·inv²·mean(c·(x - mean))),   c = ct·gain
 func LayerNormGrad[T kernel.Float](dx, x, gain, ct []T, n int, eps float64) {
@@ -133,9 +132,9 @@ func momentsOf[T kernel.Float](v kernel.Kind, mean, inv []float64, x []T, n int,
 	}
 }
 
-// AddGain adds ct[r,i]·(x[r,i] - mean[r])·inv[r] to sum[i] for every row r, in the order of
-// rows. Rows of x and ct begin pitch elements apart, and their first elements are the
-// columns of sum. A nil mean counts as 0.
+// AddGain adds ct[r,i]·(x[r,i] - mean[r])·inv[r] to sum[i] for every row r, in the order
+// of rows. Rows of x and ct have a stride of pitch elements, and their first elements are
+// the columns of sum. A nil mean counts as 0.
 func AddGain[T kernel.Float](sum []float64, x, ct []T, pitch int, mean, inv []float64) {
 	addGainOf(kernel.VectorsOf[T](), sum, x, ct, pitch, mean, inv)
 }
@@ -156,8 +155,8 @@ func addGainOf[T kernel.Float](v kernel.Kind, sum []float64, x, ct []T, pitch in
 	}
 }
 
-// AddBias adds ct[r,i] to sum[i] for every row r, in the order of rows. Rows of ct begin
-// pitch elements apart.
+// AddBias adds ct[r,i] to sum[i] for every row r, in the order of rows. Rows of ct have a
+// stride of pitch elements.
 func AddBias[T kernel.Float](sum []float64, ct []T, pitch, rows int) {
 	addBiasOf(kernel.VectorsOf[T](), sum, ct, pitch, rows)
 }
@@ -175,8 +174,8 @@ func addBiasOf[T kernel.Float](v kernel.Kind, sum []float64, ct []T, pitch, rows
 	}
 }
 
-// Turn rotates the pairs (x, w) to (y, z), by angles that all heads share. For element i of
-// head h, which all four slices have at h·pitch+i, it sets
+// Turn rotates the pairs (x, w) to (y, z), by angles shared by all heads. For element i
+// of head h, at h·pitch+i in all four slices, it sets
 //
 //	y = x cos - w sin,   z = w cos + x sin
 //
@@ -208,7 +207,7 @@ func turnOf[T kernel.Float](v kernel.Kind, y, z, x, w []T, pitch, heads int, cos
 	}
 }
 
-// laneTotal adds 16 sums: first those 8 apart, then those 4, 2 and 1 apart.
+// laneTotal adds 16 sums: first sums 8 apart, then 4, 2 and 1 apart.
 func laneTotal(s *[kernel.Lanes]float64) float64 {
 	for apart := kernel.Lanes / 2; apart > 0; apart /= 2 {
 		for i := range apart {

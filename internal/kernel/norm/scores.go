@@ -7,8 +7,8 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
 
-// ScoreRoom is how many elements behind its results a function of this file may
-// write.
+// ScoreRoom is the number of elements after its results that a function of this file may
+// overwrite.
 const ScoreRoom = 7
 
 // Sigmoids sets y = 1/(1 + exp(-x)) in float64. Kernels may differ by one rounding of a

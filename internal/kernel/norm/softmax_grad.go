@@ -21,9 +21,9 @@ func difference[T kernel.Float](l *lineLoops, y, x []T, c, d float64) {
 	}
 }
 
-// SoftmaxGrad sets each row of n elements of dx to y·(ct - vector.Dot(y, ct)) of that row,
-// in float64, rounded once. This is the cotangent of softmax's argument, where y is
-// softmax's result and ct the cotangent of y. dx may be y or ct.
+// SoftmaxGrad sets each row of n elements of dx to y·(ct - vector.Dot(y, ct)) of that
+// row, in float64, rounded once. This is the cotangent of softmax's argument, given
+// softmax's result y and its cotangent ct. dx may be y or ct.
 func SoftmaxGrad[T kernel.Float](dx, y, ct []T, n int) { softmaxGrad(lineLoopsOf[T](), dx, y, ct, n) }
 
 func softmaxGrad[T kernel.Float](l *lineLoops, dx, y, ct []T, n int) {

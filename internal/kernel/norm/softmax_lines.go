@@ -7,16 +7,16 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
 
-// A row of at most shortRow elements, a vector, is too short for its own call of the loops
-// over vectors: a row of 8 took 156 ns with softmax, and takes 24 now. So the powers of
-// many short rows, a block, are computed at once. They have the bits of ExpSum.
+// A row of at most shortRow elements, a vector, is too short for its own call of the
+// loops over vectors: for a row of 8, softmax took 156 ns, and takes 24 now. So the
+// powers of many short rows, a block, are computed at once. They have the bits of ExpSum.
 const (
 	shortRow  = kernel.Lanes
 	rowsBlock = 512 // elements: 2 KiB
 )
 
-// SoftmaxLines sets each row of n elements of y to exp(x - max)/Σ exp(x - max) of that row
-// of x, with the bits that Max, ExpSum and Scaled of package vector give for the row. y may
+// SoftmaxLines sets each row of n elements of y to exp(x - max)/Σ exp(x - max) of that
+// row of x, with the bits of Max, ExpSum and Scaled of package vector for the row. y may
 // be x.
 func SoftmaxLines[T kernel.Float](y, x []T, n int) { softmaxLines(kernel.VectorsOf[T](), y, x, n) }
 
@@ -51,8 +51,8 @@ func softmaxLines[T kernel.Float](v kernel.Kind, y, x []T, n int) {
 }
 
 // LogSumExpLines sets y[i] = log Σ exp(x) over row i of n elements of x. The elements are
-// shifted by the largest of them if that is finite. The bits are those that Max and
-// ExpTotal of package vector give for the row.
+// shifted by the largest of them if that is finite. The bits are the same as with Max and
+// ExpTotal of package vector for the row.
 func LogSumExpLines[T kernel.Float](y, x []T, n int) { logSumExpLines(kernel.VectorsOf[T](), y, x, n) }
 
 func logSumExpLines[T kernel.Float](v kernel.Kind, y, x []T, n int) {
@@ -98,7 +98,7 @@ func less[T kernel.Float](d, x []T, m T) {
 	}
 }
 
-// sumOfLanes adds a short row as ExpSum does: elements 8 apart, then sums 4, 2 and 1 apart.
+// sumOfLanes adds a short row like ExpSum: elements 8 apart, then sums 4, 2 and 1 apart.
 func sumOfLanes[T kernel.Float](row []T) float64 {
 	var s [shortRow]float64
 	for i, e := range row {

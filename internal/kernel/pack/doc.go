@@ -1,5 +1,5 @@
-// Package pack copies blocks of matrices to the form that products read: with rows side
-// by side, or transposed.
+// Package pack copies blocks of matrices to the form read by products: with contiguous
+// rows, or transposed.
 package pack
 
 //go:generate go run -C ../asm . -set pack -out ../pack/asm_pack_amd64.s -stubs ../pack/asm_pack_amd64.go -pkg pack

@@ -9,7 +9,7 @@ import (
 // Set holds the copying loops of one instruction set for elements of one size.
 type Set struct {
 	lanes int // elements of a vector
-	// copies has a loop for each length, in bytes, of the rows that it copies.
+	// copies has a loop for each length, in bytes, of the rows to copy.
 	copies map[int]func(n int, dst, src *byte, stride uintptr)
 	// Transposes are tried in this order.
 	Transposes []Transposition

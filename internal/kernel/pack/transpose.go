@@ -15,12 +15,12 @@ func Transpose(y []uint32, ys int, x []uint32, xs, m, n int) {
 
 // selected returns the selected kind's copying loops for elements of 4 bytes.
 var selected = sync.OnceValue(func() *Set {
-	k, _ := kernel.Selected() // the error is reported where a program is run
+	k, _ := kernel.Selected() // the error is reported when a program is run
 	return Of(k, 4)
 })
 
-// transposeDeep is how many rows of y are written at a time. With 16 rows of x at a time,
-// their cache lines are written whole while they are in the first-level cache.
+// transposeDeep is the number of rows of y written at a time. With 16 rows of x at a
+// time, their cache lines are written whole while in the first-level cache.
 const transposeDeep = 16
 
 func transpose32(s *Set, y []uint32, ys int, x []uint32, xs, m, n int) {

@@ -6,11 +6,11 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// erfinv32 returns the inverse error function of x in [-1, 1], computed as XLA
-// does: with the single precision polynomials of Giles, "Approximating the erfinv
-// function", GPU Computing Gems Jade Edition (2012), each step rounded once. Its
-// relative error is below 1e-5 up to |x| = 0.9999. Beyond that it grows, as in XLA,
-// because the rounding of x² weighs more and more in log(1-x²).
+// erfinv32 returns the inverse error function of x in [-1, 1], computed like XLA: with
+// the single precision polynomials of Giles, "Approximating the erfinv function", GPU
+// Computing Gems Jade Edition (2012), each step rounded once. Its relative error is below
+// 1e-5 up to |x| = 0.9999. Beyond that it grows, as in XLA, because the rounding of x²
+// has a growing weight in log(1-x²).
 func erfinv32(x float32) float32 {
 	if x == 1 || x == -1 {
 		return x * float32(math.Inf(1))
@@ -53,8 +53,8 @@ func erfinv64(x float64) float64 {
 	}
 }
 
-// horner returns the value at x of the polynomial with these coefficients, the highest
-// power's first.
+// horner returns the value at x of the polynomial with the given coefficients, highest
+// power first.
 func horner[T kernel.Float](x T, coefficients ...T) T {
 	y := coefficients[0]
 	for _, c := range coefficients[1:] {

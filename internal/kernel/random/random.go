@@ -16,8 +16,8 @@ func Uniform[T kernel.Float](dst []T, key [2]uint32, offset uint64, lo, hi T) {
 	uniform(loopsOf[T](), dst, key, offset, lo, hi)
 }
 
-// few is how many elements are drawn at a time by functions that go over their result
-// more than once. So many stay in the first-level cache.
+// few is the number of elements drawn at a time by functions that traverse their result
+// more than once. That many stay in the first-level cache.
 const few = 2048
 
 func uniform[T kernel.Float](l *loops, dst []T, key [2]uint32, offset uint64, lo, hi T) {
@@ -42,9 +42,9 @@ func uniform[T kernel.Float](l *loops, dst []T, key [2]uint32, offset uint64, lo
 	}
 }
 
-// fused returns x·y + z rounded once, as XLA's CPU backend compiles it. For float32
-// it computes in float64, where the product is exact. The sum is then rounded twice,
-// which differs from rounding once in about 1 of 2^29 results.
+// fused returns x·y + z rounded once, as in XLA's CPU backend. For float32 it computes in
+// float64, in which the product is exact. The sum is then rounded twice, which differs
+// from rounding once in about 1 of 2^29 results.
 func fused[T kernel.Float](x, y, z T) T {
 	if unsafe.Sizeof(x) == 4 {
 		return T(float64(float64(x)*float64(y)) + float64(z))
@@ -65,7 +65,7 @@ func UniformBrain(dst []array.Brain, key [2]uint32, offset uint64, lo, hi array.
 }
 
 // UniformHalf is Uniform for binary16, with 10 random bits. Each operation is rounded to
-// binary16, as XLA does on processors without arithmetic of binary16. With AVX512-FP16 XLA
+// binary16, as in XLA on processors without arithmetic of binary16. With AVX512-FP16 XLA
 // rounds the product and the sum once, which changes about one element in ten.
 func UniformHalf(dst []array.Half, key [2]uint32, offset uint64, lo, hi array.Half) {
 	round := func(x float32) float32 { return array.HalfOf(x).Float32() }
@@ -77,13 +77,13 @@ func UniformHalf(dst []array.Half, key [2]uint32, offset uint64, lo, hi array.Ha
 	})
 }
 
-// Normal fills dst as Uniform does, but with normally distributed numbers of mean 0
-// and variance 1: √2·erf⁻¹(u) for u uniform in (-1, 1), as jax.random.normal. Compared
-// with JAX 0.10.2 on a CPU, 99% of 2 million float32 had the same bits and none was more
-// than 3 units in the last place away; of float64 it was 95% and 30 units, because
-// JAX's logarithm differs from ours. With avx2 and avx512 the products and sums of the
-// inverse error function of float32 are rounded once instead of twice, which changes 1 of
-// 2²⁶ results.
+// Normal fills dst like Uniform, but with normally distributed numbers of mean 0 and
+// variance 1: √2·erf⁻¹(u) for u uniform in (-1, 1), as jax.random.normal. Compared with
+// JAX 0.10.2 on a CPU, 99% of 2 million float32 had the same bits and none was more than
+// 3 units in the last place away; of float64 it was 95% and 30 units, because JAX's
+// logarithm differs from ours. With avx2 and avx512 the products and sums of the inverse
+// error function of float32 are rounded once instead of twice, which changes 1 of 2²⁶
+// results.
 func Normal[T kernel.Float](dst []T, key [2]uint32, offset uint64) {
 	normal(loopsOf[T](), dst, key, offset)
 }

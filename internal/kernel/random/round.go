@@ -7,13 +7,16 @@ import (
 	"github.com/gomoe/gomoe/array"
 )
 
-// Few is how many words of random bits RoundBrain is best given room for. So many stay in the first-level cache.
+// Few is the best number of words of random bits for RoundBrain's room. That many stay in
+// the first-level cache.
 const Few = few / 2
 
-// RoundBrain sets y to x rounded to bf16, up or down at random, so that x is the mean. Element i is the upper half of the sum,
-// as integers, of x[i] and 16 random bits: of the words Bits32 of the key, element offset+i of the flat array takes half
-// (offset+i) mod 2 of word (offset+i)/2, the lower half first. So every element depends on the key and its index alone.
-// Infinities stay, and a NaN stays one. y and x have the same length; room is memory for at least one word.
+// RoundBrain sets y to x rounded stochastically to bf16: up or down at random, with mean
+// x. Element i is the upper half of the sum, as integers, of x[i] and 16 random bits: of
+// the words Bits32 of the key, element offset+i of the flat array takes half (offset+i)
+// mod 2 of word (offset+i)/2, the lower half first. So every element depends on the key
+// and its index alone. Infinities and NaNs are kept. y and x have the same length; room
+// is memory for at least one word.
 func RoundBrain(y []array.Brain, x []float32, key [2]uint32, offset uint64, room []uint32) {
 	roundBrain(selected(), y, x, key, offset, room)
 }

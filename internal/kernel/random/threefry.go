@@ -45,11 +45,10 @@ func FoldIn(key [2]uint32, data uint32) [2]uint32 {
 	return Threefry2x32(key, [2]uint32{0, data})
 }
 
-// Bits32 fills dst with the elements offset, offset+1, … of the flat array of random
-// bits that belongs to key. An element depends on the key and its index alone. So a
-// shard of an array can be filled without the rest of the array, and the shape does not
-// matter. These are the bits of jax.random.bits with jax_threefry_partitionable
-// set, JAX's default.
+// Bits32 fills dst with the elements offset, offset+1, … of the flat array of random bits
+// that belongs to key. An element depends on the key and its index alone. So a shard of
+// an array can be filled without the rest of the array, independent of the shape. These
+// are the bits of jax.random.bits with jax_threefry_partitionable set, JAX's default.
 func Bits32(dst []uint32, key [2]uint32, offset uint64) { bits32(selected(), dst, key, offset) }
 
 func bits32(l *loops, dst []uint32, key [2]uint32, offset uint64) {

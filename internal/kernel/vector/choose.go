@@ -7,8 +7,8 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// Select sets z to yes where which is true, and to no elsewhere. All slices have the
-// same length. z may be yes or no.
+// Select sets z to yes where which is true, and to no elsewhere. All slices have the same
+// length. z may be yes or no.
 func Select[T uint8 | uint16 | uint32 | uint64](z, yes, no []T, which []bool) {
 	l := (*mathLoops)(nil)
 	if unsafe.Sizeof(T(0)) == 4 {
@@ -34,11 +34,11 @@ func choice[T uint8 | uint16 | uint32 | uint64](l *mathLoops, z, yes, no []T, wh
 	}
 }
 
-// firstWord is first for elements that are not floats.
+// firstWord is first for non-float elements.
 func firstWord[T any](x []T) *float32 { return (*float32)(unsafe.Pointer(unsafe.SliceData(x))) }
 
-// Equal, Unequal, Less, AtMost, Greater and AtLeast set z to whether x == y, x != y, x < y,
-// x <= y, x > y and x >= y, element by element. All slices have the same length.
+// Equal, Unequal, Less, AtMost, Greater and AtLeast set z to x == y, x != y, x < y, x <=
+// y, x > y and x >= y, element by element. All slices have the same length.
 func Equal[T kernel.Float](z []bool, x, y []T)   { compare(mathLoopsOf[T](), isEqual, z, x, y) }
 func Unequal[T kernel.Float](z []bool, x, y []T) { compare(mathLoopsOf[T](), isUnequal, z, x, y) }
 func Less[T kernel.Float](z []bool, x, y []T)    { compare(mathLoopsOf[T](), isLess, z, x, y) }
@@ -95,8 +95,7 @@ func fromInt(l *mathLoops, y []float32, x []int32) {
 	}
 }
 
-// ToInt sets y to x truncated. Where that is out of range, y is the nearest int32; where
-// x is NaN, y is 0.
+// ToInt sets y to x truncated. An out-of-range x gives the nearest int32, a NaN gives 0.
 func ToInt(y []int32, x []float32) { toInt(selected(), y, x) }
 
 func toInt(l *mathLoops, y []int32, x []float32) {

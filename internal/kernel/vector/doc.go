@@ -1,9 +1,9 @@
 // Package vector holds loops over slices: elementwise functions and their gradients,
 // gates, AdamW, comparisons and choices, sums, extremes, and the parts of softmax.
 //
-// An element of an elementwise result depends on its own arguments only, never on
-// where it stands. Sums are added in an order that their comments state, and have the
-// same bits with all kernels.
+// An element of an elementwise result depends on its own arguments only, never on its
+// position. Sums are added in the order documented in their comments, and have the same
+// bits with all kernels.
 package vector
 
 //go:generate go run -C ../asm . -set loops -out ../vector/asm_loops_amd64.s -stubs ../vector/asm_loops_amd64.go -pkg vector

@@ -6,10 +6,10 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// The functions below compute every element of their results from the elements of
-// their arguments in the same place. All slices have the same length, and a result may
-// be written over an argument. float64, and float32 with the portable kernels, are
-// computed in float64 and rounded once. With avx2, avx512 and neon, whose bits agree,
+// The functions below compute every element of their results from the elements of their
+// arguments at the same index. All slices have the same length, and a result may be
+// written over an argument. float64, and float32 with the portable kernels, are computed
+// in float64 and rounded once. With avx2, avx512 and neon, which agree bit for bit,
 // float32 is computed in float32. The bounds of its error, in units in the last place
 // (ulp) of the exact result, are:
 //
@@ -65,7 +65,7 @@ func function[T kernel.Float](v kernel.Kind, l loop, y, x []T, f func(float64) f
 
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
-// slope returns silu's derivative at x, where the sigmoid is s.
+// slope returns silu's derivative at x, given the sigmoid s.
 func slope(x, s float64) float64 { return s * (1 + float64(x*(1-s))) }
 
 // SiLUGrad sets dx = ct·s·(1 + x(1-s)) with s = 1/(1 + exp(-x)). With vectors the
@@ -100,7 +100,7 @@ func swigluOf[T kernel.Float](v kernel.Kind, y, gate, up []T) {
 }
 
 // SwiGLUGrad sets dgate = ct·up·silu'(gate), with the error of SiLUGrad, and dup =
-// ct·silu(gate), with that of SwiGLU.
+// ct·silu(gate), with the error of SwiGLU.
 func SwiGLUGrad[T kernel.Float](dgate, dup, gate, up, ct []T) {
 	swigluGradOf(kernel.VectorsOf[T](), dgate, dup, gate, up, ct)
 }

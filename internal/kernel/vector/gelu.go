@@ -2,8 +2,8 @@ package vector
 
 import "math"
 
-// geluScale is √(2/π) and geluCubic the factor of x³, both of gelu's approximation by
-// tanh. geluNormal is 1/√(2π), of the normal distribution's density.
+// geluScale is √(2/π) and geluCubic the factor of x³, both from gelu's approximation by
+// tanh. geluNormal is 1/√(2π), the factor of the normal distribution's density.
 const (
 	geluScale  = 0.79788456080286535587989211986876
 	geluCubic  = 0.044715
@@ -11,7 +11,7 @@ const (
 )
 
 func gelu(x float64) float64 {
-	return x * (0.5 * math.Erfc(-x/math.Sqrt2)) // erfc keeps digits that 1 + erf loses where it is small
+	return x * (0.5 * math.Erfc(-x/math.Sqrt2)) // erfc keeps digits that 1 + erf loses for small results
 }
 
 func geluSlope(x float64) float64 {

@@ -6,13 +6,13 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// The functions below compute every element of their result from the elements of
-// their arguments in the same place. All slices have the same length, and the result may
-// be written over an argument. The functions from Neg to Clamp have the same bits with
-// all kernels. The others are computed in float64 and rounded once; results in float32
-// are within 0.51 units in the last place (ulp) of the exact result, also below the
-// normal numbers. Their bits with avx2 and avx512 are the same, and nearly always those
-// of the portable kernels, which neon uses too.
+// The functions below compute every element of their result from the elements of their
+// arguments at the same index. All slices have the same length, and the result may be
+// written over an argument. The functions from Neg to Clamp have the same bits with all
+// kernels. The others are computed in float64 and rounded once; results in float32 are
+// within 0.51 units in the last place (ulp) of the exact result, including subnormal
+// numbers. Their bits are the same with avx2 and avx512, and nearly always the same with
+// the portable kernels, which neon uses as well.
 
 // Neg sets y = -x.
 func Neg[T kernel.Float](y, x []T) { unary(mathLoopsOf[T](), loopNeg, y, x) }

@@ -7,15 +7,15 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// mathLoops holds one instruction set's loops over n elements of float32, for every n from
-// 0 up. Where a loop is nil, or the *mathLoops, Go code does the work. A result may be
-// written over an argument. A result does not depend on where an element stands or on what
-// stands beside it.
+// mathLoops holds one instruction set's loops over n elements of float32, for every n
+// from 0 up. If a loop is nil, or the *mathLoops, Go code does the work. A result may be
+// written over an argument. A result does not depend on an element's position or on its
+// neighbours.
 type mathLoops struct {
 	unary  [unaries]func(n int, y, x *float32)
 	binary [binaries]func(n int, z, x, y *float32)
-	// circle is sin and cos. Where |x| is 2⁵⁰ or more, it sets y to x and returns a
-	// number other than 0, so that the caller computes these elements in Go.
+	// circle is sin and cos. If |x| is 2⁵⁰ or more, it sets y to x and returns a number
+	// other than 0, so that the caller computes these elements in Go.
 	circle [2]func(n int, y, x *float32) uint32
 	clamp  func(n int, y, x *float32, lo, hi float32)
 
@@ -51,7 +51,7 @@ const (
 	loopErf
 	loopGELU
 	loopGELUTanh
-	// From int32, to int32, and to int32 that have the order of the floats.
+	// From int32, to int32, and to int32 with the order of the floats.
 	loopFromInt
 	loopToInt
 	loopOrder
@@ -85,7 +85,7 @@ const (
 
 // selected returns the loops of the selected kind.
 var selected = sync.OnceValue(func() *mathLoops {
-	k, _ := kernel.Selected() // the error is reported where a program is run
+	k, _ := kernel.Selected() // the error is reported when a program is run
 	return mathOf(k.Vectors())
 })
 

@@ -6,7 +6,8 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// This file has what attention in blocks does with rows of scores, by the loops of a kind.
+// This file has the operations of attention in blocks on rows of scores, using the loops
+// of a kind.
 
 // ScaleMax multiplies x by scale and returns the largest of top and the products. It
 // returns NaN if one of these is NaN.

@@ -7,7 +7,7 @@ import (
 )
 
 // Max returns the largest element of x, or -Inf if there is none. If an element is NaN,
-// the loop in Go returns NaN, but the loops over vectors pass over it. With both, one of
+// the loop in Go returns NaN, but the loops over vectors ignore it. With both, one of
 // exp(x - Max) is NaN, and so is their sum.
 func Max[T kernel.Float](x []T) T { return MaxOf(kernel.VectorsOf[T](), x) }
 
@@ -32,15 +32,15 @@ func noMax(top float32) (lanes [kernel.Lanes]float32) {
 	return lanes
 }
 
-// ExpSum sets y = exp(x - shift), which may be written over x, and returns the sum of
-// y in float64. The order of addition depends on the length alone. The loop in Go adds
-// from the first to the last. The loops over vectors of float32 keep 16 partial sums:
-// sum k adds the elements k, k+16, k+32 and so on. Then sums that are 8 apart are added,
-// then those 4, 2 and 1 apart.
+// ExpSum sets y = exp(x - shift), which may be written over x, and returns the sum of y
+// in float64. The order of addition depends on the length alone. The loop in Go adds from
+// the first to the last. The loops over vectors of float32 keep 16 partial sums: sum k
+// adds the elements k, k+16, k+32 and so on. Then sums 8 apart are added, then sums 4, 2
+// and 1 apart.
 //
 // The loop in Go, for float64 and with the portable kernels, adds the powers before
-// they are rounded. The loops over vectors add rounded powers, and also round the
-// difference x - shift, which is a relative error of up to 2⁻²⁴ in the exponent.
+// rounding them. The loops over vectors add rounded powers, and also round the difference
+// x - shift, which is a relative error of up to 2⁻²⁴ in the exponent.
 func ExpSum[T kernel.Float](y, x []T, shift T) float64 {
 	return ExpSumOf(kernel.VectorsOf[T](), y, x, shift)
 }
@@ -62,7 +62,7 @@ func ExpSumOf[T kernel.Float](v kernel.Kind, y, x []T, shift T) float64 {
 	return sum
 }
 
-// ExpTotal returns the sum that ExpSum returns, without writing the powers.
+// ExpTotal returns the sum of ExpSum, without writing the powers.
 func ExpTotal[T kernel.Float](x []T, shift T) float64 {
 	return ExpTotalOf(kernel.VectorsOf[T](), x, shift)
 }

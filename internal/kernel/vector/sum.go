@@ -6,12 +6,12 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// sums is how many partial sums a sum is made of.
+// sums is the number of partial sums of a sum.
 const sums = 8
 
 // Sum returns the sum of x in float64. It keeps 8 partial sums, which begin with 0: sum k
-// adds the elements k, k+8, k+16 and so on. Then sums that are 4 apart are added, then
-// those 2 apart, then the last two. The bits are the same with all kernels.
+// adds the elements k, k+8, k+16 and so on. Then sums 4 apart are added, then sums 2
+// apart, then the last two. The bits are the same with all kernels.
 func Sum[T kernel.Float](x []T) float64 { return sum(mathLoopsOf[T](), x) }
 
 func sum[T kernel.Float](l *mathLoops, x []T) float64 {
@@ -40,7 +40,7 @@ func pairs(s *[sums]float64) float64 {
 }
 
 // Dot returns the sum of the products x·y in the order of Sum. Each product is rounded to
-// float64 before it is added.
+// float64 before being added.
 func Dot[T kernel.Float](x, y []T) float64 { return dot(mathLoopsOf[T](), x, y) }
 
 func dot[T kernel.Float](l *mathLoops, x, y []T) float64 {
@@ -61,9 +61,10 @@ func SumColumns[T kernel.Float](y, x []T, rows, stride int, room []float64) {
 	sumColumns(mathLoopsOf[T](), y, x, rows, stride, room)
 }
 
-// columnsAtOnce is how many columns are summed at a time: the 8 partial sums of each take
-// half of the first-level cache. sumBand is how many rows are summed at a time; every 8th
-// of them is added to the same partial sums. SumRoom is the number of the partial sums.
+// columnsAtOnce is the number of columns summed at a time: the 8 partial sums of each
+// take half of the first-level cache. sumBand is the number of rows summed at a time;
+// every 8th of them is added to the same partial sums. SumRoom is the number of the
+// partial sums.
 const (
 	columnsAtOnce = 256
 	sumBand       = 64

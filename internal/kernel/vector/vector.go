@@ -7,8 +7,8 @@ import (
 )
 
 // loop is one of the loops in assembly. The function of the same name in asm/vector.go
-// has its formula, which names the arguments. An instruction set may lack a loop. So a
-// caller asks has first, and has a loop in Go for the other case.
+// has its formula, with the arguments' names. An instruction set may lack a loop. So a
+// caller asks has first, and has a loop in Go otherwise.
 type loop uint8
 
 const (
@@ -25,8 +25,8 @@ const (
 	loopScaled
 	loopAdamW
 	loopAddScaled
-	// These are of attention in blocks. avx2 and avx512 lack them: their attention
-	// works in lanes.
+	// Loops for attention in blocks. avx2 and avx512 lack them: their attention works in
+	// lanes.
 	loopScaleMax
 	loopAttentionGrad
 )
@@ -46,7 +46,7 @@ type vectorArgs struct {
 	c       [3]float32
 }
 
-// These lines compile only if the offsets are those in asm/vector.go and
+// These lines compile only if the offsets match asm/vector.go and
 // neon/vector.go.
 const (
 	_ = -(unsafe.Offsetof(vectorArgs{}.out) ^ 8)
@@ -60,14 +60,14 @@ const (
 )
 
 // each runs a loop over slices, all of the same length. The last elements, if they do not
-// fill a vector, are copied to one and padded with pad. So they take the same
-// instructions as the others, and an element of a result depends on its own arguments
-// only. A slice may be both a result and an argument.
+// fill a vector, are copied to one and padded with pad. So they are computed by the same
+// instructions, and an element of a result depends on its own arguments only. A slice may
+// be both a result and an argument.
 func each(v kernel.Kind, l loop, t *vectorArgs, pad float32, out [3][]float32, in [4][]float32) {
 	n := len(in[0])
 	whole := n &^ (kernel.Lanes - 1)
-	// A copy points to the slices. A pointer stored in t, which is an argument, would
-	// count as escaping: arrays of callers would not be on their stacks.
+	// A copy points to the slices. A pointer stored in t, an argument, would count as
+	// escaping: arrays of callers would move to the heap.
 	a := *t
 	if whole > 0 {
 		for i, x := range out {

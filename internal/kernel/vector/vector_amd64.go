@@ -6,8 +6,8 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// has reports whether v has the loop over vectors. avx2 and avx512 have all but those that
-// only attention in blocks needs.
+// has reports whether v has the loop over vectors. avx2 and avx512 have all except the
+// loops for attention in blocks.
 func has(v kernel.Kind, l loop) bool { return v != kernel.Portable && l < loopScaleMax }
 
 // run runs a loop that v has. It calls functions by name and not through a variable, so

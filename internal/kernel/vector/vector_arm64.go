@@ -6,8 +6,7 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// has reports whether v has the loop over vectors. The loops that neon lacks are done in
-// Go.
+// has reports whether v has the loop over vectors. Loops missing in neon run in Go.
 func has(v kernel.Kind, l loop) bool {
 	switch l {
 	case loopExp, loopTanh, loopLogistic, loopSiLU, loopSiLUGrad, loopSwiGLU, loopSwiGLUGrad,
