@@ -2,13 +2,13 @@ package lowering
 
 import "slices"
 
-// arena records which bytes of the arena are taken during which instructions. It is a
-// binary tree over the instructions, so that finding room takes time in proportion to
-// the logarithm of their number, times the number of gaps that are looked at.
+// arena records the bytes of the arena in use during each instruction. It is a binary
+// tree over the instructions: finding free memory takes time proportional to the
+// logarithm of their number, times the number of gaps inspected.
 type arena struct {
 	size int     // the number of leaves, one for each instruction: a power of two
-	all  []spans // of each node: what is taken during all instructions below it and is not in a node above
-	some []spans // of each node: what is taken during some or all instructions below it
+	all  []spans // per node: memory in use during all instructions below it and not recorded in a node above
+	some []spans // per node: memory in use during some or all instructions below it
 }
 
 func newArena(instrs int) *arena {
@@ -20,8 +20,8 @@ func newArena(instrs int) *arena {
 	return a
 }
 
-// room takes bytes for the instructions from first to last, at the lowest offset where
-// they are free during all of these. It returns the offset.
+// room reserves bytes for the instructions from first to last, at the lowest offset that
+// is free during all of them, and returns the offset.
 func (a *arena) room(first, last int, bytes int64) int64 {
 	if bytes == 0 {
 		return 0
@@ -67,12 +67,13 @@ func (a *arena) visit(node, lo, hi, from, to int, f func(node int, within bool))
 	}
 }
 
-// spans are ranges of bytes that are taken, in ascending order, with gaps between them.
+// spans are ranges of bytes in use, in ascending order, with gaps between them.
 type spans []span
 
 type span struct{ from, to int64 }
 
-// after returns the index of the first span that ends behind at, or their number if none does.
+// after returns the index of the first span that ends after at, or the number of spans if
+// there is none.
 func (s spans) after(at int64) int {
 	i, _ := slices.BinarySearchFunc(s, at, func(x span, at int64) int {
 		if x.to <= at {
@@ -83,7 +84,7 @@ func (s spans) after(at int64) int {
 	return i
 }
 
-// gap returns the first offset, from at on, at which this many bytes are free.
+// gap returns the first offset, from at on, with the given number of free bytes.
 func (s spans) gap(at, bytes int64) int64 {
 	for i := s.after(at); i < len(s) && s[i].from < at+bytes; i++ {
 		at = s[i].to
@@ -91,7 +92,7 @@ func (s spans) gap(at, bytes int64) int64 {
 	return at
 }
 
-// with returns s with [from, to) taken too. It writes to the memory of s.
+// with returns s with [from, to) in use as well. It writes to the memory of s.
 func (s spans) with(from, to int64) spans {
 	i := s.after(from - 1) // a span that ends at from is extended
 	j := i

@@ -2,10 +2,11 @@ package lowering
 
 import "slices"
 
-// flow says which instructions depend on which, in a plan whose buffers are written once.
+// flow has the dependencies between the instructions of a plan with buffers that are
+// written once.
 type flow struct {
-	needs   [][]int // of each instruction: the instructions whose results it reads or comes behind, ascending
-	readers [][]int // of each buffer that owns memory: the instructions that read it
+	needs   [][]int // per instruction: the instructions with results that it reads, or that must precede it, ascending
+	readers [][]int // per buffer that owns memory: the instructions that read it
 }
 
 func (p *Plan) flow() *flow {
@@ -49,12 +50,12 @@ func (p *Plan) eachRead(i int, f func(root int)) {
 	}
 }
 
-// delay moves instructions that an exchange of rows does not need behind the start of
-// the exchange, so that they are computed while it is under way. In the backward pass
-// these are above all the gradients of the experts' matrices: the exchange that brings
-// the cotangents home does not need them. Only instructions behind the last collective
-// that the exchange needs move, and no instruction moves twice. Instructions that wait
-// for a collective themselves go behind the others that move.
+// delay moves instructions on which an exchange of rows does not depend after the start
+// of the exchange, so that they overlap with it. In the backward pass these are above all
+// the gradients of the experts' matrices: the exchange that returns the cotangents does
+// not depend on them. Only instructions after the last collective on which the exchange
+// depends move, and no instruction moves twice. Instructions that wait for a collective
+// themselves are placed after the other moved ones.
 func (p *Plan) delay() {
 	n := len(p.Instrs)
 	d := delayer{Plan: p, needs: p.flow().needs, at: make([]int, n), place: make([]int, n), moved: make([]bool, n), stays: make([]int, n), waits: make([]int, n)}
@@ -69,19 +70,19 @@ func (p *Plan) delay() {
 	p.number()
 }
 
-// delayer is the state of delay. It identifies an instruction by the number that the
-// instruction had at first. What it marks for an exchange is marked with the place of
-// the exchange, counted from 1.
+// delayer is the state of delay. It identifies an instruction by its original number. Its
+// marks for an exchange are the current place of the exchange, counted from 1.
 type delayer struct {
 	*Plan
-	needs        [][]int // of each instruction: the instructions whose results it reads
-	at           []int   // of each place: the instruction that stands there
-	place        []int   // of each instruction: where it stands
+	needs        [][]int // per instruction: the instructions with results that it reads
+	at           []int   // per place: the instruction there
+	place        []int   // per instruction: its place
 	moved        []bool
-	stays, waits []int // the exchange for which it stays; the one for which it moves and waits for a collective
+	stays, waits []int // the exchange that depends on it; the exchange after which it moves although it waits for a collective
 }
 
-// behind moves the instructions that the exchange at place c does not need.
+// behind moves the instructions on which the exchange at place c does not depend after
+// its start.
 func (d *delayer) behind(c int) {
 	mark := func(i int) {
 		for _, n := range d.needs[i] {
@@ -134,8 +135,8 @@ func (d *delayer) behind(c int) {
 	}
 }
 
-// sumInPlace lets each all_sum write its result over its argument, if no other
-// instruction reads the argument. Otherwise both take memory during the exchange.
+// sumInPlace lets each all_sum overwrite its argument, if no other instruction reads the
+// argument. Otherwise both occupy memory during the exchange.
 func (p *Plan) sumInPlace() {
 	f := p.flow()
 	for i := range p.Instrs {
@@ -157,12 +158,13 @@ func (p *Plan) sumInPlace() {
 	}
 }
 
-// waits sets where each collective is waited for: before the first kernel that touches
-// its results or writes its arguments. Collectives need not wait for each other, since
-// they run in order. If that kernel comes right after the collective, nothing runs
-// beside the collective and Wait is 0.
+// waits determines when each collective is waited for: before the first kernel that
+// touches its results or overwrites its arguments. Collectives need not wait for each
+// other, because they run in order. If that kernel comes directly after the collective,
+// nothing overlaps with the collective and Wait is 0.
 func (p *Plan) waits() {
-	// For each buffer that owns memory, the kernels that touch it and those that write it.
+	// Per buffer that owns memory: the kernels that touch it and the kernels that write
+	// it.
 	touch, write := make([][]int, len(p.Bufs)), make([][]int, len(p.Bufs))
 	for i := range p.Instrs {
 		if p.Instrs[i].Communicates() {

@@ -5,25 +5,24 @@ import (
 	"slices"
 )
 
-// mostJoined is the most bytes that one exchange takes after several have become it: of a
-// sum, or of the whole arrays of which an exchange leaves parts or brings parts together.
-// moe_lm's 44 sums, 7.6 MB, become 5 with it; 9 with half of it, and 4 with twice as much.
-// Larger exchanges begin later in the backward pass, and all of their memory is taken from
-// the first array on.
+// mostJoined is the largest size in bytes of a combined exchange: of a sum, or of the
+// whole arrays that an exchange scatters or gathers. With it moe_lm's 44 sums, 7.6 MB,
+// become 5; 9 with half of it, and 4 with twice as much. Larger exchanges start later in
+// the backward pass, and all of their memory is in use from the first array on.
 const mostJoined = 2 << 20
 
-// bundle makes one exchange of several of the same kind, over the same axes and of the
-// same element type: all_sums, reduce_scatters, or all_gathers. It stands where the last
-// of them stood, so an exchange joins only where no instruction in between reads what the
-// others make, or comes behind it. Every element of a sum is added in the order of ranks,
-// so the bits are the same.
+// bundle combines several exchanges of the same kind, with the same axes and element
+// type: all_sums, reduce_scatters, or all_gathers. The combined exchange takes the place
+// of the last one, so an exchange is added only if no instruction in between depends on
+// the results of the others. Every element of a sum is added in the order of ranks, so
+// the bits are the same.
 func (p *Plan) bundle() {
 	p.sink()
 	j := joiner{Plan: p, flow: p.flow()}
 	j.collect()
 	at := map[int]*joined{} // by the last part
 	gone := make([]bool, len(p.Instrs))
-	behind := map[int][]Instr{} // what comes behind each instruction
+	behind := map[int][]Instr{} // the instructions after each instruction
 	for _, b := range j.all {
 		if len(b.parts) < 2 {
 			continue
@@ -65,11 +64,11 @@ func (p *Plan) bundle() {
 	p.number()
 }
 
-// joined are the exchanges that become one.
+// joined are exchanges to be combined.
 type joined struct {
 	parts []int // instructions
 	bytes int64
-	read  int // the first instruction that reads a result of theirs, or comes behind one
+	read  int // the first instruction that reads one of their results, or must follow one
 }
 
 func (b *joined) last() int { return b.parts[len(b.parts)-1] }
@@ -78,13 +77,13 @@ type joiner struct {
 	*Plan
 	*flow
 	all    []*joined
-	place  []int // of each instruction: the one where it stands in the end
-	groups int   // of adjacent buffers, so far; see Buffer.Group
+	place  []int // per instruction: the one at its final place
+	groups int   // number of groups of adjacent buffers so far; see Buffer.Group
 }
 
-// collect decides which exchanges become one.
+// collect decides on the exchanges to combine.
 func (j *joiner) collect() {
-	first := slices.Repeat([]int{len(j.Instrs)}, len(j.Instrs)) // of each instruction: the first that needs it
+	first := slices.Repeat([]int{len(j.Instrs)}, len(j.Instrs)) // per instruction: the first that depends on it
 	for i, needs := range j.needs {
 		for _, n := range needs {
 			first[n] = min(first[n], i)
@@ -111,18 +110,18 @@ func (j *joiner) collect() {
 	}
 }
 
-// whole returns the bytes of the larger one of an exchange's argument and result.
+// whole returns the size in bytes of the larger one of an exchange's argument and result.
 func (j *joiner) whole(in *Instr) int64 {
 	return max(j.Bufs[in.In[0]].Type.Bytes(), j.Bufs[in.Out[0]].Type.Bytes())
 }
 
-// joins reports whether an instruction is an exchange that may be joined with others.
+// joins reports whether an instruction is an exchange that may be combined with others.
 func (j *joiner) joins(in *Instr) bool {
 	if !in.Communicates() || len(in.In) != 1 || in.Zones >= 0 || in.Bytes == 0 {
 		return false
 	}
 	from, to := &j.Bufs[in.In[0]], &j.Bufs[in.Out[0]]
-	if from.Uneven != "" || to.Uneven != "" { // ranks with smaller parts would have gaps between them
+	if from.Uneven != "" || to.Uneven != "" { // smaller shards would leave gaps
 		return false
 	}
 	switch in.Name {
@@ -134,8 +133,8 @@ func (j *joiner) joins(in *Instr) bool {
 	return false
 }
 
-// made returns the last of the instructions that make what the exchanges read, -1 if none
-// does.
+// made returns the last of the instructions that make the arguments of the exchanges, -1
+// if there is none.
 func (j *joiner) made(b *joined) int {
 	to := -1
 	for _, i := range b.parts {

@@ -11,9 +11,9 @@ import (
 // Check finds, with the instruction, its line and the buffer. A plan passes Check after
 // every pass; the arena is checked once temporaries have places there.
 //
-//   - Every number of a buffer, instruction, argument or port is valid.
+//   - Every index of a buffer, instruction, argument or port is valid.
 //   - An alias leads to a buffer that owns memory and has at least as many bytes.
-//   - A buffer is written once, and before it is read. Where several buffers share
+//   - A buffer is written once, and before it is read. If several buffers share
 //     memory, an instruction reads only the buffer that was written there last. A result
 //     shares the memory of an argument only if its instruction works in place.
 //   - Temporaries share memory only where the life of one ends before the life of the
@@ -34,10 +34,10 @@ func (p *Plan) Check() error {
 	return nil
 }
 
-// checker is a plan that is being checked.
+// checker is a plan being checked.
 type checker struct{ *Plan }
 
-// none is passed to at in place of a buffer where an error is about no buffer.
+// none is the buffer argument of at for errors about no buffer.
 const none = -1 << 31
 
 // at returns an error about instruction i, and about buffer b unless b is none.
@@ -59,7 +59,7 @@ func (c *checker) of(b int, format string, args ...any) error {
 
 func (c *checker) is(b int) bool { return 0 <= b && b < len(c.Bufs) }
 
-// aliases checks aliases. It runs first, because Root is used by the other checks.
+// aliases checks aliases. It runs first, because the other checks use Root.
 func (c *checker) aliases() error {
 	for b := range c.Bufs {
 		root := b
@@ -129,7 +129,7 @@ func (c *checker) instrs() error {
 		if in.On && (c.Target == "" || in.Communicates() || in.Why != "") {
 			return c.at(i, none, "runs on a device, want a kernel of a plan for one")
 		}
-		links := map[int]bool{} // the owners of the memory that the chain has written so far
+		links := map[int]bool{} // the owners of the memory written so far by the chain
 		for k := range in.Chain {
 			link := &in.Chain[k]
 			if err := c.operands(i, link); err != nil {
@@ -159,7 +159,7 @@ func (c *checker) instrs() error {
 	return nil
 }
 
-// holding returns how many of the conditions hold.
+// holding returns the number of true conditions.
 func holding(conditions ...bool) int {
 	n := 0
 	for _, yes := range conditions {
@@ -224,7 +224,7 @@ func (c *checker) collectives() error {
 
 // copies checks the instructions that make and read kept copies of inputs.
 func (c *checker) copies() error {
-	source := map[int]int{} // of each copy: the input that it is made of
+	source := map[int]int{} // per copy: its source input
 	for i := range c.Instrs {
 		in := &c.Instrs[i]
 		if in.Keeps {

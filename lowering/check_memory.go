@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// values checks that every buffer is written once and that memory still holds a buffer
-// where it is read. To do so it records what memory holds after each instruction.
+// values checks that every buffer is written once, and that memory still holds a buffer
+// when it is read. It tracks the contents of memory after each instruction.
 func (c *checker) values() error {
 	writer := make([]int, len(c.Bufs))
 	for b := range writer {
@@ -21,15 +21,15 @@ func (c *checker) values() error {
 			writer[b] = i
 		}
 	}
-	// made returns the buffer that b is a view of: the first one along its aliases that an
-	// instruction writes or that owns memory.
+	// made returns the buffer of which b is a view: the first one along its aliases that
+	// an instruction writes or that owns memory.
 	made := func(b int) int {
 		for writer[b] < 0 && c.Bufs[b].Storage == Alias {
 			b = c.Bufs[b].Of
 		}
 		return b
 	}
-	holds := make([]int, len(c.Bufs)) // of each buffer that owns memory: the buffer written there last
+	holds := make([]int, len(c.Bufs)) // per buffer that owns memory: the buffer written there last
 	for b := range holds {
 		holds[b] = -1
 	}
@@ -71,8 +71,8 @@ func (c *checker) values() error {
 	return nil
 }
 
-// reads checks that memory holds the buffer made where instruction i reads b, a view of
-// made. What memory does hold is there, -1 for nothing.
+// reads checks that memory holds the buffer made when instruction i reads b, a view of
+// made. there is the buffer actually held, -1 for none.
 func (c *checker) reads(i, b, made, there int) error {
 	switch there {
 	case made:
@@ -83,8 +83,8 @@ func (c *checker) reads(i, b, made, there int) error {
 	return c.at(i, b, "is read where b%d has been written over it", there)
 }
 
-// beside checks that kernels that run while an exchange is under way do not write what
-// the exchange reads, nor touch what it writes.
+// beside checks that kernels that run during an exchange do not write the exchange's
+// arguments, nor touch its results.
 func (c *checker) beside() error {
 	for k := range c.Instrs {
 		x := &c.Instrs[k]
@@ -113,10 +113,11 @@ func (c *checker) touches(x, y []int) bool {
 	return meet(c.extents(x), c.extents(y))
 }
 
-// life says from which instruction to which a buffer that owns memory is in use.
+// life is the range of instructions during which a buffer that owns memory is in use.
 type life struct{ buf, from, to int }
 
-// memory checks that temporaries lie inside the arena, and apart while they live.
+// memory checks that temporaries lie inside the arena, and do not overlap while they
+// live.
 func (c *checker) memory() error {
 	if c.unplaced {
 		return nil
@@ -135,7 +136,7 @@ func (c *checker) memory() error {
 		list = append(list, life{b, buf.Def, buf.Last})
 	}
 	slices.SortStableFunc(list, func(x, y life) int { return cmp.Compare(x.from, y.from) })
-	var there []life // the buffers that live at the same time, by offset; they do not overlap
+	var there []life // the buffers alive at the same time, by offset; they do not overlap
 	for _, l := range list {
 		there = slices.DeleteFunc(there, func(o life) bool { return o.to < l.from })
 		at := c.Bufs[l.buf].Offset

@@ -11,9 +11,9 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Rule is implemented by primitives that can be lowered. Lower emits the
-// instructions that compute the buffers out from the buffers in. All are placed
-// as the primitive's placement rule decided.
+// Rule is implemented by primitives that can be lowered. Lower emits the instructions
+// that compute the buffers out from the buffers in. All have the placements decided by
+// the primitive's placement rule.
 type Rule interface {
 	graph.Primitive
 	Lower(e *Emitter, out, in []Buf) error
@@ -31,26 +31,26 @@ type RowCounter interface {
 	ZoneAlign() int
 }
 
-// Buf is one rank's part of a value while the plan is being made.
+// Buf is one rank's part of a value while the plan is being built.
 type Buf struct {
 	ID   int
-	Type graph.Type // local: that of the largest part, if ranks' parts differ in size
+	Type graph.Type // local: the largest part's, if ranks' parts differ in size
 	Spec sharding.Spec
 }
 
 // Emitter collects the instructions of a plan.
 type Emitter struct {
 	Mesh sharding.Mesh
-	// Eqn is the equation that is being lowered.
+	// Eqn is the equation being lowered.
 	Eqn *graph.Eqn
 
-	name  string          // of the value whose buffers are made
+	name  string          // of the value being made
 	ctx   context.Context // of Lower
 	asg   *sharding.Assignment
 	plan  *Plan
 	bufs  map[key]Buf
 	memos map[any]Buf
-	made  map[int]*graph.Eqn // by buffer, the equation whose rule is to write it
+	made  map[int]*graph.Eqn // by buffer, the equation with the rule that must write it
 	seq   int
 	sums  graph.DType // see Options.Sums
 	pairs bool        // see Options.Pairs
@@ -73,17 +73,17 @@ func keyOf(v *graph.Value, s sharding.Spec) key {
 
 // Temp returns a new buffer of the local type t, for use inside one rule.
 //
-// The buffer has this type on every rank. Something as large as a rank's part of a value
-// is Placed instead, since the sizes of parts may differ.
+// The buffer has this type on every rank. A buffer as large as a rank's part of a value
+// is Placed instead, because the sizes of parts may differ.
 func (e *Emitter) Temp(t graph.Type) Buf { return e.buf(t, t, sharding.Spec{}) }
 
-// Packed returns a new buffer for rows of bytes that are one entry of each type long, one
-// behind another, for use inside one rule.
+// Packed returns a new buffer for rows of bytes, for use inside one rule. A row is the
+// concatenation of one entry of each type.
 func (e *Emitter) Packed(rows int, entry ...graph.Type) Buf {
 	return e.packed(e.Temp(graph.T(graph.U8, rows, bytesOf(entry))), entry)
 }
 
-// PackedPairs is Packed with k rows for each of a rank's tokens, which axes split:
+// PackedPairs is Packed with k rows for each of a rank's tokens, split along axes:
 // u8[tokens,k,bytes].
 func (e *Emitter) PackedPairs(axes []string, tokens, k int, entry ...graph.Type) Buf {
 	return e.packed(e.Placed(graph.T(graph.U8, tokens, k, bytesOf(entry)), sharding.Spec{Dims: [][]string{axes, nil, nil}}), entry)
@@ -129,8 +129,8 @@ func (e *Emitter) Alias(out, in Buf) {
 	e.plan.Bufs[out.ID].After = e.plan.Bufs[in.ID].After
 }
 
-// wait says that what reads b comes behind what makes the values. Values that no
-// instruction has made are not waited for.
+// wait makes readers of b follow the instructions that make the values. Values not made
+// by an instruction are not waited for.
 func (e *Emitter) wait(b Buf, values []*graph.Value) {
 	after := slices.Clone(e.plan.Bufs[b.ID].After)
 	for _, v := range values {
@@ -141,10 +141,9 @@ func (e *Emitter) wait(b Buf, values []*graph.Value) {
 	e.plan.Bufs[b.ID].After = after
 }
 
-// Memo returns the buffer that make returned earlier for the same key. The first
-// time it calls make. Rules use it for buffers that several equations share, such
-// as the counts of a routing. The key is a comparable value of a type of the
-// caller's own.
+// Memo returns the buffer made earlier for the same key, calling make the first time.
+// Rules use it for buffers shared by several equations, such as the counts of a routing.
+// The key is a comparable value of a type defined by the caller.
 func (e *Emitter) Memo(key any, make func() (Buf, error)) (Buf, error) {
 	if b, ok := e.memos[key]; ok {
 		return b, nil
@@ -156,46 +155,47 @@ func (e *Emitter) Memo(key any, make func() (Buf, error)) (Buf, error) {
 	return b, err
 }
 
-// KernelSpec is a call of a host kernel that a rule emits. A device overrides it by name.
+// KernelSpec is a call of a host kernel emitted by a rule. A device overrides it by name.
 type KernelSpec struct {
 	Name    string
 	Out, In []Buf
-	// Does is what the kernel computes, if that is only one step of the equation, such as a
-	// reduction of some axes. Devices choose their kernel by it. nil stands for the
-	// equation's primitive.
+	// Does is the computation of the kernel, if that is only one step of the equation,
+	// such as a reduction of some axes. Devices choose their kernel by it. nil stands for
+	// the equation's primitive.
 	Does graph.Primitive
-	// InPlace says that results may each share the memory of an argument of the same
-	// type: the kernel reads element i of every argument before it writes element i of
-	// any result.
+	// InPlace allows results to alias arguments of the same type: the kernel reads
+	// element i of every argument before it writes element i of any result.
 	InPlace bool
-	// Within says that result 0 may lie at the beginning of the memory of argument 0, whatever
-	// their types, if that is as large or larger. The kernel finds out whether it does.
+	// Within allows result 0 to lie at the beginning of the memory of argument 0,
+	// whatever their types, if the argument is at least as large. The kernel detects
+	// whether it does.
 	Within bool
-	// Elementwise says that element i of every result depends only on element i of the
-	// arguments and on arguments without dimensions; it does not depend on i, nor on the
-	// shape. Arguments with dimensions have as many elements as the results. Such kernels
-	// are InPlace. They are fused (see Options.Fuse), and a fused kernel gets pieces of the
-	// arrays with one dimension.
+	// Elementwise declares that element i of every result depends only on element i of
+	// the arguments and on scalar arguments, and not on i or the shape. Arguments with
+	// dimensions have as many elements as the results. Such kernels are InPlace. They are
+	// fused (see Options.Fuse), and a fused kernel gets one-dimensional pieces of the
+	// arrays.
 	Elementwise bool
-	// Repeat, if it is not 0, says that the kernel has one argument, of n elements, and one
-	// result, whose element i is element i/Repeat modulo n of the argument. Where only
+	// Repeat, if not 0, declares that the kernel has one argument, of n elements, and one
+	// result, with element i/Repeat modulo n of the argument as element i. If only
 	// elementwise kernels read the result, the kernel is fused with each of them and the
 	// result takes no memory.
 	Repeat int
 	Kernel exec.Kernel
-	// Packs are the copies of arguments with which the kernel works faster.
+	// Packs are packed copies of arguments that make the kernel faster.
 	Packs []Pack
-	// Slabs are the arguments that Kernel, and the kernels of Packs, read by array.Array.Slab only.
+	// Slabs are the arguments that Kernel, and the kernels of Packs, read by
+	// array.Array.Slab only.
 	Slabs []int
-	// Dry is what a dry run runs to count the memory that Kernel takes beside its arguments
-	// and results (see exec.Dry): Kernel, or Kernel with contents for what it reads. nil
-	// says that the kernel takes no memory worth counting.
+	// Dry is run by a dry run to count the memory that Kernel uses in addition to its
+	// arguments and results (see exec.Dry): Kernel, or Kernel with contents for its
+	// arguments. nil declares that this memory is negligible.
 	Dry exec.Kernel
 }
 
 // Emit emits a call of a host kernel. If an argument or a result is ragged, the kernel
 // sees only the zones of the experts, and the rows that pad a zone of a ragged result to
-// its alignment are zeroed. Nothing reads the rows behind the last zone.
+// its alignment are zeroed. Rows after the last zone are never read.
 func (e *Emitter) Emit(s KernelSpec) error {
 	if s.Kernel == nil {
 		return fmt.Errorf("kernel %s has no function, want KernelSpec.Kernel", s.Name)
@@ -216,20 +216,21 @@ func (e *Emitter) Emit(s KernelSpec) error {
 	return nil
 }
 
-// CollectiveSpec is an exchange that a rule emits, among the ranks that differ along Axes.
+// CollectiveSpec is an exchange emitted by a rule, among the ranks that differ along
+// Axes.
 type CollectiveSpec struct {
 	Op       string
 	Axes     []string
 	DType    graph.DType
-	Bytes    int64 // the most payload that one rank contributes
+	Bytes    int64 // the largest payload of a rank
 	Out, In  []Buf
 	Exchange exec.Exchange
-	// InPlace says that results may have the memory of an argument of the same type.
+	// InPlace allows results to alias arguments of the same type.
 	InPlace bool
-	// Travels says that the exchange brings rows to their experts or home. Instructions
-	// that it does not need are computed while it is under way.
+	// Travels marks an exchange that sends rows to their experts or back. Instructions on
+	// which it does not depend overlap with it.
 	Travels bool
-	// Pairs has sums added in pairs; see collective.Call.
+	// Pairs adds sums in pairs; see collective.Call.
 	Pairs bool
 }
 
@@ -241,8 +242,8 @@ func (e *Emitter) EmitCollective(s CollectiveSpec) {
 	e.seq++
 }
 
-// RowCounts returns the buffer with the number of rows in use of each local expert,
-// and the alignment of the experts' zones in rows.
+// RowCounts returns the buffer with the number of rows in use of each local expert, and
+// the alignment of the experts' zones in rows.
 func (e *Emitter) RowCounts(rows sharding.Spec) (Buf, int, error) {
 	rc, ok := rows.Ragged.Layer.(RowCounter)
 	if !ok {
@@ -265,12 +266,12 @@ func (e *Emitter) emit(i Instr, out, in []Buf) {
 	e.plan.Instrs = append(e.plan.Instrs, i)
 }
 
-// Value returns the buffer of v in the placement that v's definition gives it.
+// Value returns the buffer of v in the placement of v's definition.
 func (e *Emitter) Value(v *graph.Value) (Buf, error) { return e.Have(v, e.asg.Spec[v]) }
 
-// Have returns the buffer of v placed as s. If there is none yet, Have emits the
-// instructions that make it: a flexible definition is lowered again for s, any
-// other value is resharded.
+// Have returns the buffer of v with placement s. If there is none yet, Have emits the
+// instructions that make it: a flexible definition is lowered again for s, any other
+// value is resharded.
 func (e *Emitter) Have(v *graph.Value, s sharding.Spec) (Buf, error) {
 	if b, ok := e.bufs[keyOf(v, s)]; ok {
 		return b, nil
@@ -297,7 +298,7 @@ func (e *Emitter) Have(v *graph.Value, s sharding.Spec) (Buf, error) {
 	return b, err
 }
 
-// naming gives the buffers that are made until it ends the name of v, if v has one.
+// naming gives buffers the name of v, if v has one, until end is called.
 func (e *Emitter) naming(v *graph.Value) (end func()) {
 	outer := e.name
 	if v.Name != "" {
@@ -306,12 +307,12 @@ func (e *Emitter) naming(v *graph.Value) (end func()) {
 	return func() { e.name = outer }
 }
 
-// flexible lowers v's definition for the placement s, in addition to the placements
-// that it has been lowered for.
+// flexible lowers v's definition for the placement s, in addition to its earlier
+// placements.
 func (e *Emitter) flexible(v *graph.Value, s sharding.Spec) (Buf, error) {
 	eqn := e.Eqn
 	if _, ok := v.Def.Prim.(graph.BarrierOp); ok {
-		return e.Have(v.Def.In[0], s) // what can be made anywhere is made for each use
+		return e.Have(v.Def.In[0], s) // a value that can be made in any placement is made for each use
 	}
 	name := e.name
 	defer func() { e.Eqn, e.name = eqn, name }()

@@ -10,19 +10,19 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// fuse joins chains and trees of elementwise instructions into fused instructions. A fused
-// instruction goes over its arrays in chunks and runs every kernel on a chunk while the
-// chunk is in the cache. A result that only parts of the same fused instruction read is
+// fuse combines chains and trees of elementwise instructions into fused instructions. A
+// fused instruction processes its arrays in chunks and runs every kernel on a chunk while
+// the chunk is in the cache. A result read only by parts of the same fused instruction is
 // never stored.
 //
-// A fused instruction stands where the last of its parts stood. Two parts join if all of
-// this holds: they have equally many elements and, if their rows are ragged, the same rows
-// in use; no instruction between them reads what the earlier one writes; and keeping the
-// earlier one's arguments for longer does not raise the most memory that temporaries take
-// at once.
+// A fused instruction takes the place of its last part. Two parts are fused if all of
+// this holds: they have equally many elements and, if their rows are ragged, the same
+// rows in use; no instruction between them reads the earlier one's results; and keeping
+// the earlier one's arguments for longer does not raise the peak memory of temporaries.
 //
-// For a target that is a Chainer, parts join only if the target can run all of them or none
-// of them. For a Binder, a fused instruction reads and writes at most MostBuffers buffers.
+// For a target that is a Chainer, parts are fused only if the target can run all of them
+// or none of them. For a Binder, a fused instruction reads and writes at most MostBuffers
+// buffers.
 func (p *Plan) fuse(chunk int, t Target) {
 	f := &fuser{Plan: p, chunk: chunk, most: mostBuffers(t)}
 	f.spread(p.foreignTo(t))
@@ -33,9 +33,9 @@ func (p *Plan) fuse(chunk int, t Target) {
 	f.rebuild()
 }
 
-// class tells which instructions can be joined: those with an equal class. It has the number
-// of elements, how they are cut if that differs between ranks, the rows in use, and whether
-// a target leaves the instruction to the host.
+// class determines which instructions can be fused: the ones with equal classes. It has
+// the number of elements, their division if it differs between ranks, the rows in use,
+// and whether a target leaves the instruction to the host.
 type class struct {
 	n, rows      int
 	zones, align int
@@ -78,8 +78,8 @@ func (p *Plan) classOf(in *Instr) class {
 	return c
 }
 
-// cuts describes the dimensions whose parts differ in size between ranks. Buffers with
-// equal descriptions and lengths have parts of equal lengths on every rank.
+// cuts describes the dimensions with parts that differ in size between ranks. Buffers
+// with equal descriptions and lengths have parts of equal lengths on every rank.
 func (p *Plan) cuts(b *Buffer) string {
 	if b.Uneven == "" {
 		return ""
@@ -93,16 +93,16 @@ func (p *Plan) cuts(b *Buffer) string {
 	return strings.Join(s, " ")
 }
 
-// repetition reports whether running an instruction again is cheaper than loading its
-// result: whether it is a constant or a broadcast.
+// repetition reports whether rerunning an instruction is cheaper than loading its result:
+// whether it is a constant or a broadcast.
 func repetition(in *Instr) bool {
 	return in.Flat && in.Prim != nil && (in.Repeat > 0 || len(in.In) == 0)
 }
 
-// spread puts a copy of every repetition in front of each elementwise instruction that
-// reads it, so that the two will be fused. The copy is foreign if its reader is foreign. A
-// foreign repetition is not copied for a reader that the target runs, since the copy would
-// take the reader's chain to the host.
+// spread inserts a copy of every repetition before each elementwise instruction that
+// reads it, so that the two will be fused. The copy is foreign if its reader is foreign.
+// A foreign repetition is not copied for a reader run by the target, because the copy
+// would move the reader's chain to the host.
 func (f *fuser) spread(foreign []bool) {
 	readers := make([][]int, len(f.Bufs))
 	classes := make([]class, len(f.Instrs))
@@ -112,10 +112,10 @@ func (f *fuser) spread(foreign []bool) {
 			readers[r] = append(readers[r], i)
 		}
 	}
-	before := make([][]Instr, len(f.Instrs))     // the copies to put in front of an instruction
-	copies := make([]map[int]int, len(f.Instrs)) // what it reads instead of a repetition's result
+	before := make([][]Instr, len(f.Instrs))     // the copies to insert before an instruction
+	copies := make([]map[int]int, len(f.Instrs)) // the copies that it reads instead of repetitions' results
 	gone := make([]bool, len(f.Instrs))
-	unmade := map[int]*Instr{} // the instructions that are gone, by their results
+	unmade := map[int]*Instr{} // removed instructions, by their results
 	for i := range f.Instrs {
 		in := &f.Instrs[i]
 		if classes[i].n == unfused || !repetition(in) || f.Bufs[in.Out[0]].Storage != Temp {
@@ -161,8 +161,8 @@ func (f *fuser) spread(foreign []bool) {
 	}
 }
 
-// expect makes what waits for the results of repetitions that are not made any more wait
-// for the arguments of the repetitions instead.
+// expect makes buffers that wait for the results of removed repetitions wait for the
+// repetitions' arguments instead.
 func (f *fuser) expect(gone map[int]*Instr) {
 	for b := range f.Bufs {
 		var after []int
@@ -177,8 +177,8 @@ func (f *fuser) expect(gone map[int]*Instr) {
 	}
 }
 
-// after returns the buffers whose makers come before an instruction, besides those that
-// it reads.
+// after returns the buffers with makers that must precede an instruction, other than the
+// buffers it reads.
 func (p *Plan) after(in *Instr) []int {
 	var out []int
 	for _, b := range in.In {
@@ -217,7 +217,8 @@ func (p *Plan) roots(bufs []int) []int {
 	return out
 }
 
-// rebuild replaces the plan's instructions by those of the list, with units fused.
+// rebuild replaces the plan's instructions by the instructions of the list, with units
+// fused.
 func (f *fuser) rebuild() {
 	f.Instrs = nil
 	for i := range f.list {
@@ -237,9 +238,9 @@ func (f *fuser) fused(u *unit) Instr {
 	last := &f.list[u.at]
 	in := Instr{InPlace: true, Prim: nil, Pos: last.Pos, Zones: last.Zones, Align: last.Align}
 	var names []string
-	made := map[int]bool{}     // roots that a part has written
+	made := map[int]bool{}     // roots written by a part
 	read := map[int]bool{}     // arguments
-	copies := map[string]int{} // the buffers of repetitions that the chain has already
+	copies := map[string]int{} // the buffers of repetitions already in the chain
 	for _, i := range u.parts {
 		part := f.list[i]
 		if repetition(&part) && f.inside(part.Out[0]) {
@@ -279,7 +280,7 @@ func (f *fuser) fused(u *unit) Instr {
 	return in
 }
 
-// operands returns the buffers in the form that a chain takes.
+// operands returns the buffers as operands of a chain.
 func (p *Plan) operands(bufs []int) []exec.Operand {
 	out := make([]exec.Operand, len(bufs))
 	for i, b := range bufs {
@@ -288,8 +289,7 @@ func (p *Plan) operands(bufs []int) []exec.Operand {
 	return out
 }
 
-// Link returns the part of a fused instruction that err is about, or nil if err is about
-// none.
+// Link returns the part of a fused instruction that err refers to, or nil.
 func (in *Instr) Link(err error) *Instr {
 	var e *exec.LinkError
 	if errors.As(err, &e) && e.Link < len(in.Chain) {

@@ -5,74 +5,74 @@ import (
 	"slices"
 )
 
-// fuser is the state of the pass that fuses. It keeps what it knows of units up to date
-// as they grow, so that the work of the pass is in proportion to the number of arguments
-// and not to the number of pairs of instructions.
+// fuser is the state of the fusing pass. It updates its knowledge of units as they grow,
+// so the pass takes time proportional to the number of arguments and not to the number of
+// pairs of instructions.
 type fuser struct {
 	*Plan
 	chunk   int     // see Options
-	most    int     // the most buffers that an instruction may have; 0 for no limit
+	most    int     // the largest number of buffers of an instruction; 0 for no limit
 	list    []Instr // the plan's instructions, with repetitions next to their readers
-	foreign []bool  // of each instruction of the list: whether a target leaves it to the host
-	units   []*unit // of each instruction: the unit that it runs in
+	foreign []bool  // per instruction of the list: whether a target leaves it to the host
+	units   []*unit // per instruction: its unit
 	profile *profile
-	peak    int64 // the most bytes that temporaries take at once before the pass
+	peak    int64 // the peak memory of temporaries before the pass, in bytes
 
-	// For every buffer that owns memory:
+	// Per buffer that owns memory:
 	bytes   []int64 // its size for a temporary, 0 for others
 	writer  []int   // the instruction that writes it, -1 for inputs
 	readers [][]int // the instructions that read it, ascending
-	own     []int   // how many of the readers are in the writer's unit
-	// keeper is an instruction of the unit that reads the buffer last. It is set once grow
-	// has looked at all readers.
+	own     []int   // number of readers in the writer's unit
+	// keeper is an instruction of the unit that reads the buffer last. It is set once
+	// grow has inspected all readers.
 	keeper []int
 }
 
-// unit is a set of instructions that become one instruction. It stands where the last of
-// them stands. What it says of other units covers only the instructions up to the one
-// that is being looked at.
+// unit is a set of instructions to fuse. It takes the place of the last of them. Its
+// information about other units covers only the instructions up to the current one.
 type unit struct {
-	parts []int // indexes into the list, ascending when all units are made
+	parts []int // indexes into the list, ascending once all units are complete
 	at    int   // the last of the parts
 	class class
-	reads map[int]reading // how it reads each buffer that another unit writes
+	reads map[int]reading // its reads of each buffer written by another unit
 	open  map[int]bool    // the buffers that it writes and other units read
-	// others is how often other units read what it writes.
+	// others is the number of reads by other units of its buffers.
 	others int
-	// pinned says that a unit which reads what this unit writes can never be joined with
-	// it, so that this unit cannot run any later.
+	// pinned marks a unit that can never be fused with one of its readers, so it cannot
+	// run any later.
 	pinned bool
 	// later is the size in bytes of the temporaries that the unit writes and stores; dead
-	// is the size of those among them that nothing reads.
+	// is the size of the unread ones among them.
 	later, dead int64
-	// kept is the size in bytes of other units' temporaries that this unit is the last to
-	// read; lost are temporaries that it reads and another unit reads last.
+	// kept is the size in bytes of other units' temporaries with this unit as their last
+	// reader; lost are temporaries that it reads before another unit reads them last.
 	kept int64
 	lost []int
-	// tries are the arguments whose units may be joined with this one, the first one last.
+	// tries are the arguments with units that may be fused with this one, the first one
+	// last.
 	tries []try
-	// bound are the buffers outside the unit that it reads or writes, if fuser.most limits
-	// their number.
+	// bound are the buffers outside the unit that it reads or writes, if fuser.most
+	// limits their number.
 	bound []int
 }
 
-// reading says how a unit reads a buffer.
+// reading describes the reads of a buffer by a unit.
 type reading struct {
-	times    int // by how many of its parts
+	times    int // number of parts that read it
 	repeated bool
 }
 
-// try is an argument of a part that an instruction of the same class writes; place is the
+// try is an argument of a part, written by an instruction of the same class; place is the
 // index of the argument.
 type try struct {
 	part, place, root int
-	refused           int // how often it could not be joined
+	refused           int // number of failed attempts
 }
 
-// mostRefusals is how often grow tries to join the unit of an argument before it gives up.
-// The answer may change with every other argument that is joined; in random programs of
-// 300 equations it changed after up to 64 tries. The limit bounds the work for arguments
-// that can never be joined.
+// mostRefusals is the number of times that grow tries to fuse the unit of an argument
+// before it gives up. The answer may change with every other argument that is fused; in
+// random programs of 300 equations it changed after up to 64 tries. The limit bounds the
+// work for arguments that can never be fused.
 const mostRefusals = 256
 
 // index makes a unit of every instruction and fills the tables of buffers.
@@ -91,7 +91,8 @@ func (f *fuser) index() {
 		u := &unit{parts: []int{i}, at: i, class: f.classOf(in), reads: map[int]reading{}, open: map[int]bool{}}
 		u.class.foreign = f.foreign[i]
 		f.units[i] = u
-		// What comes before it counts as read, so that it is not moved behind it.
+		// An instruction's ordering dependencies count as reads, so the pass never moves
+		// them after it.
 		inputs, outputs := f.roots(slices.Concat(f.inputs(in), f.after(in))), f.roots(in.Out)
 		for _, r := range inputs {
 			f.readers[r] = append(f.readers[r], i)
@@ -125,9 +126,9 @@ func (f *fuser) index() {
 	f.peak = f.profile.most(0, len(f.list))
 }
 
-// grow joins the unit of instruction i with the units that compute its arguments, as long
-// as there is a unit with which it may be joined. It tries the arguments of the first part
-// first. After a part with arguments that were joined, it begins again.
+// grow fuses the unit of instruction i with the units that compute its arguments, as long
+// as this is possible. It tries the arguments of the first part first, and starts over
+// after every part with fused arguments.
 func (f *fuser) grow(i int) {
 	u := f.units[i]
 	f.pass(u)
@@ -140,7 +141,7 @@ func (f *fuser) grow(i int) {
 		}
 	}
 	slices.Reverse(u.tries)
-	part := -1 // the part with arguments that were joined, if there is one
+	part := -1 // the part with fused arguments, if there is one
 	for k := len(u.tries) - 1; ; k-- {
 		if part >= 0 && (k < 0 || u.tries[k].part != part) {
 			k, part = len(u.tries)-1, -1
@@ -167,7 +168,7 @@ func lastFirst(a, b try) int {
 	return cmp.Or(cmp.Compare(b.part, a.part), cmp.Compare(b.place, a.place))
 }
 
-// pass updates other units for what u reads. u has one instruction.
+// pass updates other units for the reads of u. u has one instruction.
 func (f *fuser) pass(u *unit) {
 	for r := range u.reads {
 		w := f.units[f.writer[r]]
@@ -186,9 +187,9 @@ func (f *fuser) pass(u *unit) {
 	}
 }
 
-// may reports whether v, which stands before u, may run where u stands.
+// may reports whether v, which precedes u, may run at the place of u.
 func (f *fuser) may(v, u *unit) bool {
-	times, never := 0, v.dead // never: the bytes that are no longer stored
+	times, never := 0, v.dead // never: bytes that are no longer stored
 	for _, r := range f.between(v, u) {
 		x := u.reads[r]
 		if x.repeated {
@@ -200,9 +201,9 @@ func (f *fuser) may(v, u *unit) bool {
 		}
 	}
 	if times < v.others || f.most > 0 && f.exceeds(v, u) {
-		return false // an instruction between them reads what v writes
+		return false // an instruction between them reads a buffer written by v
 	}
-	held := v.kept // the bytes that live longer
+	held := v.kept // bytes that live longer
 	for _, r := range v.lost {
 		if f.units[f.keeper[r]] != u {
 			held += f.bytes[r]
@@ -235,8 +236,8 @@ func (f *fuser) between(v, u *unit) []int {
 // instruction may.
 func (f *fuser) exceeds(v, u *unit) bool { return len(f.outside(v, u, f.most+1)) > f.most }
 
-// outside returns up to `most` of the buffers that v and u together read and write,
-// without the buffers that would be inside the joined unit.
+// outside returns up to most of the buffers that v and u together read and write, without
+// the buffers inside the combined unit.
 func (f *fuser) outside(v, u *unit, most int) []int {
 	var list []int
 	seen := map[int]bool{}
@@ -263,13 +264,13 @@ func (f *fuser) outside(v, u *unit, most int) []int {
 	return list
 }
 
-// join makes v run where u stands and returns the unit that holds the parts of both.
+// join makes v run at the place of u and returns the unit with the parts of both.
 func (f *fuser) join(v, u *unit) *unit {
 	x := unit{at: u.at, class: u.class, others: u.others + v.others, kept: u.kept + v.kept, tries: f.bothTries(v, u)}
 	if f.most > 0 {
 		x.bound = f.outside(v, u, len(f.Bufs))
 	}
-	var inner int64 // the bytes that are no longer stored
+	var inner int64 // bytes that are no longer stored
 	for _, r := range f.between(v, u) {
 		n := u.reads[r].times
 		delete(u.reads, r)
@@ -310,8 +311,8 @@ func (f *fuser) join(v, u *unit) *unit {
 	return u
 }
 
-// bothTries returns the tries of v and u together, in order. The tries of v come before
-// most of those of u, so only the end of u's list is sorted again.
+// bothTries returns the tries of v and u together, in order. The tries of v precede most
+// tries of u, so only the end of u's list is sorted again.
 func (f *fuser) bothTries(v, u *unit) []try {
 	if len(v.tries) == 0 {
 		return u.tries
@@ -322,8 +323,8 @@ func (f *fuser) bothTries(v, u *unit) []try {
 	return append(u.tries[:at], last...)
 }
 
-// bothMaps adds the smaller map to the larger one, which it returns. both gives the value
-// of a key that is in a and b.
+// bothMaps merges the smaller map into the larger one, which it returns. both computes
+// the value of a key in both a and b.
 func bothMaps[V any](a, b map[int]V, both func(a, b V) V) map[int]V {
 	if len(a) < len(b) {
 		a, b = b, a

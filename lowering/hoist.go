@@ -2,19 +2,19 @@ package lowering
 
 import "slices"
 
-// hoist moves every collective up, right behind the instruction that makes its last
-// argument. Sums of gradients thus begin during the backward pass and not where the
-// sums are used. Collectives that move to the same place keep their order.
+// hoist moves every collective up, directly after the instruction that makes its last
+// argument. Sums of gradients thus start during the backward pass and not when the sums
+// are used. Collectives that move to the same place keep their order.
 //
-// A rank's collectives run one after another. A collective whose result is not needed
-// soon would delay the next urgent one, so it goes behind the urgent one: the sums of
-// a layer's gradients go behind the exchange that begins the backward pass of the
-// experts below, and that backward pass hides them.
+// A rank's collectives run one after another. A collective with a result that is not
+// needed soon would delay the next urgent one, so it is placed after the urgent one: the
+// sums of a layer's gradients follow the exchange that starts the backward pass of the
+// experts below, which hides them.
 //
-// A collective whose results take more memory than its arguments release, such as an
-// all_gather of a layer's parameters, goes up no further than behind the place where
-// the collective before it stood. The parameters of the next layer then arrive while
-// this layer computes, and those of all layers never lie in memory at once.
+// A collective that allocates more memory for its results than its arguments release,
+// such as an all_gather of a layer's parameters, moves up only as far as the original
+// place of the collective before it. The parameters of the next layer then arrive while
+// this layer computes, and the parameters of all layers are never in memory at once.
 func (p *Plan) hoist() {
 	h := hoister{Plan: p, flow: p.flow(), places: make([]int, len(p.Instrs))}
 	for i := range p.Instrs {
@@ -27,9 +27,9 @@ func (p *Plan) hoist() {
 			h.urgent = append(h.urgent, h.collectives[k])
 		}
 	}
-	// The collectives that go behind each instruction: behind, wherever the
-	// instruction goes; stood, behind the place where it stood. Index 0 is the
-	// plan's beginning, index i+1 instruction i.
+	// The collectives to place after each instruction: behind follows the instruction to
+	// its new place, stood follows its original place. Index 0 is the plan's beginning,
+	// index i+1 instruction i.
 	behind, stood := make([][]int, len(p.Instrs)+1), make([][]int, len(p.Instrs)+1)
 	for i := range p.Instrs {
 		if !p.Instrs[i].Communicates() {
@@ -61,19 +61,19 @@ func (p *Plan) hoist() {
 	p.number()
 }
 
-// hoister determines where collectives go.
+// hoister determines the new places of collectives.
 type hoister struct {
 	*Plan
 	*flow
-	places []int // the results of place so far, plus 2; 0 for none
-	// collectives are all collectives; urgent are those that bring rows to experts or
-	// back, and those whose results are read before the next collective.
+	places []int // results of place so far, plus 2; 0 for none
+	// collectives are all collectives; urgent are the ones that send rows to experts or
+	// back, and the ones with results that are read before the next collective.
 	collectives, urgent []int
 }
 
-// target returns the instruction behind which collective i goes, -1 for the plan's
-// beginning. If moves is true the collective follows that instruction where it moves;
-// otherwise it goes behind the place where the instruction stood.
+// target returns the instruction after which collective i is placed, -1 for the plan's
+// beginning. If moves is true the collective follows that instruction to its new place;
+// otherwise it follows the instruction's original place.
 func (h *hoister) target(i int) (to int, moves bool) {
 	to = -1
 	if n := h.needs[i]; len(n) > 0 {
@@ -101,9 +101,9 @@ func (h *hoister) target(i int) (to int, moves bool) {
 	return to, true
 }
 
-// place returns the kernel behind which instruction i stands once all collectives have
-// moved, -1 for the plan's beginning. Kernels do not move. The recursion ends, since
-// a collective goes behind instructions that come before those that read its results.
+// place returns the kernel after which instruction i stands once all collectives have
+// moved, -1 for the plan's beginning. Kernels do not move. The recursion ends, because a
+// collective is placed after instructions that precede the readers of its results.
 func (h *hoister) place(i int) int {
 	if !h.Instrs[i].Communicates() {
 		return i
@@ -123,7 +123,7 @@ func (h *hoister) place(i int) int {
 }
 
 // firstReader returns the first instruction that reads a result of instruction i, or the
-// number of instructions if none does.
+// number of instructions if there is none.
 func (h *hoister) firstReader(i int) int {
 	first := len(h.Instrs)
 	for _, b := range h.Instrs[i].Out {
@@ -147,8 +147,8 @@ func (h *hoister) isUrgent(k int) bool {
 	return first < len(h.Instrs)
 }
 
-// grows reports whether the results of collective i take more memory than those of its
-// arguments that are not read after it.
+// grows reports whether the results of collective i take more memory than its arguments
+// that are not read after it.
 func (h *hoister) grows(i int) bool {
 	var bytes int64
 	for _, b := range h.Instrs[i].Out {

@@ -2,26 +2,26 @@ package lowering
 
 import "slices"
 
-// Join replaces several instructions of a plan by one that writes the same bits. It is
-// called for every instruction i, in order. If i is the last of several instructions that
-// can be joined, Join returns the others, the joined instruction, which takes the place of
-// i, and true. Each of the others is dropped as well, unless the joined instruction or
-// another one still reads one of its results, directly or through a view, or the plan
-// returns it. A join therefore need not ask whether it may drop an instruction, only
-// whether joining pays if the instruction stays. Results of the others that the joined
+// Join replaces several instructions of a plan by one with the same bits. It is called
+// for every instruction i, in order. If i is the last of several instructions that can be
+// joined, Join returns the others, the joined instruction, which takes the place of i,
+// and true. Each of the others is dropped as well, unless its results are still read by
+// the joined instruction or another one, directly or through a view, or returned by the
+// plan. A join therefore need not ask whether it may drop an instruction, only whether
+// joining pays if the instruction stays. Results of the others that the joined
 // instruction writes are among its own results.
 type Join func(p *Peephole, i int) (others []int, joined Instr, ok bool)
 
-// Peephole is what a Join sees of a plan: the instructions, and which of them make and
-// read each buffer. No memory has been assigned yet; every buffer is written once.
+// Peephole is a Join's view of a plan: the instructions, and the maker and readers of
+// each buffer. No memory has been assigned yet; every buffer is written once.
 type Peephole struct {
 	*Plan
-	maker   []int   // of each buffer: the instruction that writes it, -1 for inputs
-	readers [][]int // of each buffer: the instructions that read it, in order
+	maker   []int   // per buffer: the instruction that writes it, -1 for inputs
+	readers [][]int // per buffer: the instructions that read it, in order
 }
 
-// join applies the rules of each round until none applies, and drops the instructions that
-// they replace.
+// join applies the rules of each round until none applies, and drops the replaced
+// instructions.
 func (p *Plan) join(rounds [][]Join) {
 	for _, rules := range rounds {
 		p.joinRound(rules)
@@ -29,8 +29,9 @@ func (p *Plan) join(rounds [][]Join) {
 	p.sweep()
 }
 
-// sweep drops elementwise kernels whose results nobody reads any more: an instruction that
-// takes the place of others may read less than they, as a dispatch whose rows nobody uses.
+// sweep drops elementwise kernels with results that are no longer read: a joined
+// instruction may read less than the instructions it replaces, like a dispatch with
+// unused rows.
 func (p *Plan) sweep() {
 	read := make([]bool, len(p.Bufs))
 	for _, out := range p.Out {
@@ -84,8 +85,8 @@ func (p *Plan) joinRound(rules []Join) {
 	p.Instrs = kept
 }
 
-// unneeded returns those of the others that are dropped once the joined instruction stands
-// in the plan: the ones whose results it writes itself, or nobody reads any more.
+// unneeded returns the others to drop once the joined instruction is in the plan: the
+// ones with results that it writes itself, or that are no longer read.
 func (v *Peephole) unneeded(others []int, joined *Instr) []int {
 	written := v.roots(joined.Out)
 	drop := slices.Clone(others)
@@ -103,7 +104,7 @@ func (v *Peephole) unneeded(others []int, joined *Instr) []int {
 	return drop
 }
 
-// look records which buffers that own memory instruction i makes and reads.
+// look records the buffers that own memory made and read by instruction i.
 func (v *Peephole) look(i int) {
 	for _, b := range v.Instrs[i].Out {
 		v.maker[v.Root(b)] = i
@@ -128,7 +129,7 @@ func (v *Peephole) forget(i int) {
 }
 
 // Maker returns the instruction that makes b. It is -1 if b is an input, or if b has
-// another type than the result that the instruction makes.
+// another type than the instruction's result.
 func (v *Peephole) Maker(b int) int {
 	i := v.maker[v.Root(b)]
 	if i < 0 || !slices.ContainsFunc(v.Instrs[i].Out, func(o int) bool {

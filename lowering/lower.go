@@ -10,42 +10,41 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Options says how a plan is made.
+// Options configure a plan.
 type Options struct {
-	// Donate maps the name of an input to the index of the result that takes
-	// over its memory, as for the weights and moments of a training step. Input and
-	// result have the same type and placement. The caller must not read the input
-	// afterwards.
+	// Donate maps the name of an input to the index of the result that reuses its memory,
+	// as for the weights and moments of a training step. Input and result have the same
+	// type and placement. The caller must not read the input afterwards.
 	Donate map[string]int
-	// Names are the names of the results. With nil the results have the names that
-	// the program is printed with. A name that is used again gets a number behind it.
+	// Names are the names of the results. If nil, results have the names with which the
+	// program is printed. A repeated name gets a number as its suffix.
 	Names []string
-	// Sums is the element type, bf16 or f16, in which ranks add up pending sums of f32 arrays
-	// with dimensions. NoDType is f32. See gomoe.Config.
+	// Sums is the element type, bf16 or f16, for adding up pending sums of f32 arrays
+	// other than scalars. NoDType is f32. See gomoe.Config.
 	Sums graph.DType
-	// Pairs has pending sums added in pairs (see collective.Call), as sums over blocks are
-	// (see sharding.Blocked), so that their bits do not depend on how many ranks have the
-	// blocks. It goes without Sums.
+	// Pairs adds pending sums in pairs (see collective.Call), like sums over blocks (see
+	// sharding.Blocked), so that their bits do not depend on the number of ranks that
+	// hold the blocks. It excludes Sums.
 	Pairs bool
-	// Overlap is what is computed during collectives.
+	// Overlap selects the computation during collectives.
 	Overlap Overlap
-	// Joins are tried on the plan before it is fused and given memory, in rounds: those of a
-	// round see what those of the rounds before have joined.
+	// Joins are tried on the plan before fusing and memory assignment, in rounds: each
+	// round sees the results of earlier rounds.
 	Joins [][]Join
-	// Keep keeps copies of inputs that are not donated, in the order in which kernels
-	// read them, as long as the caller gives the same arrays. The copies take as much
-	// memory as the weights of matrix products.
+	// Keep keeps copies of inputs that are not donated, packed in the order in which
+	// kernels read them, as long as the caller gives the same arrays. The copies take as
+	// much memory as the weights of matrix products.
 	Keep bool
-	// Fuse joins elementwise instructions and lets their results take the memory of
+	// Fuse fuses elementwise instructions and lets their results reuse the memory of
 	// arguments that are not read afterwards. It changes no bit of the results.
 	Fuse bool
-	// Chunk is how many elements a fused instruction computes at a time, rounded
-	// up to a multiple of 8; 0 means as many as the cache holds.
+	// Chunk is the number of elements that a fused instruction computes at a time,
+	// rounded up to a multiple of 8; 0 means as many as the cache holds.
 	Chunk int
-	// Target is the device that the plan is made for, nil for the host alone.
+	// Target is the device for the plan, nil for the host alone.
 	Target Target
 	// After is the name of the last pass to run (see Passes), "" for all passes. A plan
-	// on which not all passes have run can be printed, not run.
+	// after only some passes can be printed, not run.
 	After string
 	// Check calls Plan.Check after every pass, so that an error names the pass. Without it
 	// Plan.Check is called once, after the last pass.
@@ -53,8 +52,7 @@ type Options struct {
 }
 
 // Lower makes the plan of a placed program: rules emit instructions, and Passes rewrite
-// them. Equations whose results nobody uses are left out. Lower ends with the context's cause if
-// ctx ends.
+// them. Equations with unused results are dropped. If ctx ends, Lower returns its cause.
 func Lower(ctx context.Context, a *sharding.Assignment, opts Options) (*Plan, error) {
 	if d := opts.Sums; d != graph.NoDType && d != graph.BF16 && d != graph.F16 {
 		return nil, fmt.Errorf("lowering: sums of %s, want %s, %s or, for f32, none", d, graph.BF16, graph.F16)
@@ -108,8 +106,8 @@ func emit(ctx context.Context, a *sharding.Assignment, opts *Options) (*Plan, er
 	return p, e.written()
 }
 
-// written returns an error if a rule has emitted nothing that writes a result that is read:
-// the memory would hold anything.
+// written returns an error if a rule has emitted no instruction that writes a result
+// being read: the memory would be undefined.
 func (e *Emitter) written() error {
 	p := e.plan
 	done := map[int]bool{} // buffers that own memory
@@ -187,8 +185,8 @@ func (e *Emitter) eqn(q *graph.Eqn) error {
 	return e.rule(q, out, in)
 }
 
-// Move emits the instructions that bring in, a value of the global type of the
-// equation's first argument, to the placement of out.
+// Move emits the instructions that move in, a value of the global type of the equation's
+// first argument, to the placement of out.
 func (e *Emitter) Move(out, in Buf) error {
 	b, err := e.Reshard(e.Eqn.In[0].Type, in, out.Spec)
 	if err != nil {
@@ -226,8 +224,8 @@ func copyBytes(a *exec.Args) error {
 	return nil
 }
 
-// outputs gives every result of the plan a buffer of its own, which a run gives to
-// the caller.
+// outputs gives every result of the plan a buffer of its own, which belongs to the caller
+// after a run.
 func (e *Emitter) outputs(names []string) error {
 	if names == nil {
 		all := e.asg.Program.Names()
@@ -249,8 +247,8 @@ func (e *Emitter) outputs(names []string) error {
 		}
 		root := e.plan.Root(b.ID)
 		if e.plan.Bufs[root].Storage != Temp || !e.plan.Bufs[root].like(&e.plan.Bufs[b.ID]) {
-			// The result is an input or lies in the memory of another result, so the
-			// caller gets a copy.
+			// The result is an input or aliases another result, so the caller gets a
+			// copy.
 			c := e.Placed(v.Type, b.Spec)
 			e.emit(Instr{Name: "copy", Zones: -1, InPlace: true, Host: Host{Kernel: copyBytes}}, []Buf{c}, []Buf{b})
 			b, root = c, c.ID

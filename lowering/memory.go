@@ -10,7 +10,7 @@ import (
 // align is the alignment of temporaries: a cache line, and the widest vector.
 const align = 64
 
-// lifetimes sets Def and Last of every buffer that owns memory. Where a collective that
+// lifetimes sets Def and Last of every buffer that owns memory. If a collective that
 // touches the buffer is waited for at the end, Last is the number of instructions.
 func (p *Plan) lifetimes() {
 	touch := func(b, i int) {
@@ -42,10 +42,10 @@ func (p *Plan) lifetimes() {
 	}
 }
 
-// donate pairs inputs with the results that take over their memory. If the input
-// is last read before the result is first written, or by the in-place instruction
-// that writes the result, the result is written into the input's memory. Otherwise
-// the input's memory is used for a result of the next step.
+// donate pairs inputs with the results that reuse their memory. If the input is last read
+// before the result is first written, or by the in-place instruction that writes the
+// result, the result is written into the input's memory. Otherwise the input's memory
+// serves a result of the next step.
 func (p *Plan) donate(pairs map[string]int) error {
 	p.lifetimes()
 	taken := map[int]string{}
@@ -86,8 +86,8 @@ func (p *Plan) donate(pairs map[string]int) error {
 	return nil
 }
 
-// overwrites reports whether instruction i may write its result out into the memory
-// of its argument in. Both are buffers that own memory.
+// overwrites reports whether instruction i may write its result out over its argument in.
+// Both are buffers that own memory.
 func (p *Plan) overwrites(i, out, in int) bool {
 	n := &p.Instrs[i]
 	o := slices.IndexFunc(n.Out, func(b int) bool { return p.Root(b) == out })
@@ -96,15 +96,15 @@ func (p *Plan) overwrites(i, out, in int) bool {
 	}
 	for a, b := range n.In {
 		if p.Root(b) == in && !(n.over(o, a) && p.Bufs[b].like(&p.Bufs[out])) {
-			return false // also where the result may lie within a larger argument
+			return false // even if the result may lie within a larger argument
 		}
 	}
 	return n.InPlace || n.Loop != nil
 }
 
-// over reports whether result o may have the memory of argument a, if their types are the
-// same: any results of an instruction that is in place, and of a loop what it carries, if
-// all iterations work on one buffer.
+// over reports whether result o may alias argument a, if their types are the same: any
+// result of an in-place instruction, and the carried values of a loop with all iterations
+// working on one buffer.
 func (in *Instr) over(o, a int) bool {
 	if l := in.Loop; l != nil {
 		return o < l.Op.Carry && a == l.Op.Consts+o && l.InPlace(o)
@@ -112,8 +112,8 @@ func (in *Instr) over(o, a int) bool {
 	return in.InPlace
 }
 
-// mayCover reports whether result o, with buffer out, may have the memory of argument a, with
-// buffer arg.
+// mayCover reports whether result o, with buffer out, may alias argument a, with buffer
+// arg.
 func (in *Instr) mayCover(o int, out *Buffer, a int, arg *Buffer) bool {
 	if in.Within && o == 0 && a == 0 {
 		return out.Uneven == "" && arg.Uneven == "" && out.Type.Bytes() <= arg.Type.Bytes()
@@ -122,8 +122,8 @@ func (in *Instr) mayCover(o int, out *Buffer, a int, arg *Buffer) bool {
 }
 
 // assignMemory gives every temporary a place in the arena. It places the largest
-// temporary first, and each at the lowest offset where it does not overlap a
-// temporary that lives at the same time.
+// temporary first, and each at the lowest offset without an overlap with a temporary
+// alive at the same time.
 func (p *Plan) assignMemory() {
 	p.unplaced = false
 	p.lifetimes()
@@ -140,18 +140,17 @@ func (p *Plan) assignMemory() {
 	}
 }
 
-// block is memory of the arena for a temporary, or for a group of them that lie one behind
-// another.
+// block is memory of the arena for a temporary, or for a group of consecutive ones.
 type block struct {
 	bufs      []int
 	bytes     int64
 	def, last int
 }
 
-// blocks returns what gets memory in the arena.
+// blocks returns the blocks that need memory in the arena.
 func (p *Plan) blocks() []block {
 	var list []block
-	group := map[int]int{} // of each group: its index in the list
+	group := map[int]int{} // per group: its index in the list
 	add := func(b int) {
 		x := &p.Bufs[b]
 		k, ok := group[x.Group]
@@ -178,10 +177,9 @@ func (p *Plan) blocks() []block {
 	return list
 }
 
-// reuse is assignMemory that first lets in-place instructions write their results
-// over arguments that are not read afterwards (see takeOver). If the arena is larger
-// with that than without, reuse does without. Results lie within larger arguments only if
-// `within` is set.
+// reuse is assignMemory, preceded by takeOver, which lets in-place instructions write
+// their results over arguments that are not read afterwards. If this enlarges the arena,
+// reuse undoes it. Results lie within larger arguments only if within is set.
 func (p *Plan) reuse(within bool) {
 	q := *p
 	q.Bufs = slices.Clone(p.Bufs)
@@ -193,9 +191,9 @@ func (p *Plan) reuse(within bool) {
 	}
 }
 
-// takeOver gives each temporary that an in-place instruction writes the memory of an
-// argument that is not read afterwards. Where the instruction writes a result of the
-// plan, the argument gets the memory of the result.
+// takeOver gives each temporary written by an in-place instruction the memory of an
+// argument that is not read afterwards. If the instruction writes a result of the plan,
+// the argument gets the memory of the result.
 func (p *Plan) takeOver(within bool) {
 	p.fillResults()
 	p.lifetimes()
@@ -216,8 +214,8 @@ func (p *Plan) takeOver(within bool) {
 	}
 }
 
-// fillResults gives a temporary that is last read by an in-place instruction the
-// memory of the result of the plan that the instruction writes.
+// fillResults gives a temporary that is last read by an in-place instruction the memory
+// of the plan's result written by the instruction.
 func (p *Plan) fillResults() {
 	p.lifetimes()
 	for i := len(p.Instrs) - 1; i >= 0; i-- { // backwards, so that a series of such instructions shares one memory
@@ -239,8 +237,8 @@ func (p *Plan) fillResults() {
 	p.shorten()
 }
 
-// shorten makes every alias that an instruction writes name the owner of its memory. An
-// alias that no instruction writes is a view and names what it is a view of (see Check).
+// shorten makes every alias written by an instruction name the owner of its memory. An
+// alias that no instruction writes is a view and names the viewed buffer (see Check).
 func (p *Plan) shorten() {
 	for i := range p.Instrs {
 		for _, b := range p.Instrs[i].Out {
@@ -252,8 +250,8 @@ func (p *Plan) shorten() {
 	}
 }
 
-// freed are the owners of temporary memory that an instruction is the last to touch and
-// may write over, in the order of its arguments, each with the argument.
+// freed lists the owners of temporary memory that an instruction is the last to touch and
+// may overwrite, in the order of its arguments, each with the argument.
 type freed []freedMemory
 
 type freedMemory struct {
@@ -262,14 +260,14 @@ type freedMemory struct {
 	arg  int
 }
 
-// readLast returns the memory that instruction i frees; none if i is not in place.
+// readLast returns the memory freed by instruction i; none if i is not in place.
 func (p *Plan) readLast(i int) freed {
 	in := &p.Instrs[i]
 	if !in.InPlace && !in.Within && in.Loop == nil {
 		return nil
 	}
 	var list freed
-	at := map[int]int{} // of each owner: its index in the list
+	at := map[int]int{} // per owner: its index in the list
 	other := map[int]bool{p.zones(in): true}
 	for n, b := range in.In {
 		r := p.Root(b)
@@ -283,8 +281,8 @@ func (p *Plan) readLast(i int) freed {
 	return slices.DeleteFunc(list, func(f freedMemory) bool { return other[f.root] })
 }
 
-// take returns the owner of the first memory in f over which the instruction may write its
-// result o, with buffer b, and removes it from f. ok is false if there is none.
+// take removes from f the first memory that the instruction may overwrite with its result
+// o, with buffer b, and returns its owner. ok is false if there is none.
 func (f *freed) take(in *Instr, o int, b *Buffer) (root int, ok bool) {
 	k := slices.IndexFunc(*f, func(m freedMemory) bool { return in.mayCover(o, b, m.arg, m.as) })
 	if k < 0 {
@@ -295,8 +293,8 @@ func (f *freed) take(in *Instr, o int, b *Buffer) (root int, ok bool) {
 	return root, true
 }
 
-// zones returns the owner of the buffer with the row counts of an instruction, -1 if
-// the instruction has none.
+// zones returns the owner of the buffer with the row counts of an instruction, -1 if the
+// instruction has none.
 func (p *Plan) zones(in *Instr) int {
 	if in.Zones < 0 {
 		return -1

@@ -6,8 +6,8 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// narrows reports whether sums of arrays of type t are made in a smaller type (see
-// Options.Sums). Numbers without dimensions, such as losses and norms, are not.
+// narrows reports whether sums of arrays of type t are computed in a smaller type (see
+// Options.Sums). Scalars, such as losses and norms, are not.
 func (e *Emitter) narrows(t graph.Type) bool {
 	return e.sums != graph.NoDType && t.DType == graph.F32 && t.Rank() > 0
 }

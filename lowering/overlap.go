@@ -2,16 +2,16 @@ package lowering
 
 import "fmt"
 
-// Overlap says what a plan does while ranks exchange data. It does not change a bit of
-// the results.
+// Overlap selects the work of a plan while ranks exchange data. It does not change a bit
+// of the results.
 type Overlap uint8
 
 const (
-	// OverlapOff makes every rank wait for each collective where it stands.
+	// OverlapOff makes every rank wait for each collective at its instruction.
 	OverlapOff Overlap = iota
-	// OverlapCollectives starts collectives as soon as their arguments are there
-	// and waits for them where their results are needed. Instructions that an
-	// exchange of rows between experts does not need run behind its start.
+	// OverlapCollectives starts collectives as soon as their arguments are available and
+	// waits for them when their results are needed. Instructions on which an exchange of
+	// rows between experts does not depend run after its start.
 	OverlapCollectives
 )
 
@@ -39,8 +39,8 @@ func (o *Overlap) UnmarshalText(text []byte) error {
 	return fmt.Errorf("lowering: overlap %q, want off or collectives", text)
 }
 
-// number numbers the collectives again, after instructions have moved. A loop counts as
-// the collectives of all its iterations.
+// number renumbers the collectives after instructions have moved. A loop counts as the
+// collectives of all its iterations.
 func (p *Plan) number() {
 	seq := 0
 	for i := range p.Instrs {
@@ -52,7 +52,7 @@ func (p *Plan) number() {
 	}
 }
 
-// until prints where a collective is waited for.
+// until prints the instruction before which a collective is waited for.
 func (p *Plan) until(in *Instr) string {
 	switch in.Wait {
 	case 0:

@@ -7,29 +7,28 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Pack says that a kernel works faster with a copy of one of its arguments in another
-// order, such as the order of a matrix product's panels. A plan keeps the copy of an
-// input for all steps in which the caller gives the same array; see Options.Keep. Where ranks'
-// parts of the argument differ in size, every rank has room for the copy of the largest.
+// Pack is a copy of an argument in another order, such as the order of a matrix product's
+// panels, that makes a kernel faster. A plan keeps the copy of an input for all steps
+// with the same array; see Options.Keep. If ranks' parts of the argument differ in size,
+// every rank has memory for the copy of the largest.
 type Pack struct {
 	Arg int // of Instr.In
-	// Layout identifies the order of the copy: a comparable value of a type of the
-	// primitive's own. Instructions with equal layouts share a copy.
+	// Layout identifies the order of the copy: a comparable value of a type defined by
+	// the primitive. Instructions with equal layouts share a copy.
 	Layout any
 	Type   graph.Type // of the copy
 	// Kernel makes the copy, its only result, from the argument.
 	Kernel exec.Kernel
 }
 
-// keepLeast is the least size in bytes of a copy that is kept. A smaller copy is made in
-// microseconds and lies in a cache.
+// keepLeast is the smallest size in bytes of a copy that is kept. A smaller copy is made
+// in microseconds and stays in a cache.
 const keepLeast = 64 << 10
 
-// keep gives the instructions that ask for copies of inputs, or of views of inputs,
-// copies that outlast the step. It puts the instruction that makes a copy before the
-// first one that reads it. Inputs that are donated change with every step, so copies of
-// them cannot be kept, and a copy that is only shared by many instructions of one step
-// does not pay (see gemm.Panels).
+// keep gives instructions with Packs of inputs, or of views of inputs, copies that
+// outlast the step. It inserts the instruction that makes a copy before its first reader.
+// Donated inputs change with every step, so copies of them cannot be kept, and a copy
+// that is only shared by many instructions of one step does not pay (see gemm.Panels).
 func (p *Plan) keep(donated map[string]int) {
 	type copyOf struct {
 		root   int

@@ -5,12 +5,12 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// exchange returns the instructions that take the place of joined reduce_scatters or
-// all_gathers: a copy that brings what each rank gets of all arrays together, and the
-// exchange with the copies out of it.
+// exchange returns the instructions that replace combined reduce_scatters or all_gathers:
+// a copy that packs each rank's parts of all arrays together, and the exchange with the
+// copies that unpack it.
 //
-// The copies go through the whole arrays, so large arrays would gain nothing from it; but
-// the arrays of one exchange fit into a cache together (see mostJoined).
+// The copies read and write the whole arrays, so large arrays would gain nothing; but the
+// arrays of one exchange fit into a cache together (see mostJoined).
 func (j *joiner) exchange(b *joined) (pack Instr, rest []Instr) {
 	first := j.Instrs[b.parts[0]]
 	members := j.Mesh.Parts(first.Axes)
@@ -22,7 +22,7 @@ func (j *joiner) exchange(b *joined) (pack Instr, rest []Instr) {
 		sent, got = sent+j.Bufs[x.In[0]].Type.Bytes(), got+j.Bufs[x.Out[0]].Type.Bytes()
 	}
 	from, to := j.together(first, sent), j.together(first, got)
-	before, behind := members, 1 // the parts into which each array is cut
+	before, behind := members, 1 // number of parts of each array
 	if first.Name == "all_gather" {
 		before, behind = 1, members
 	}
@@ -32,9 +32,9 @@ func (j *joiner) exchange(b *joined) (pack Instr, rest []Instr) {
 		[]Instr{joined, {Name: "separate_parts", Prim: first.Prim, Pos: first.Pos, In: []int{to}, Out: out, Zones: -1, Host: Host{Kernel: separateParts(behind)}}}
 }
 
-// together adds a temporary of n bytes for parts of the arrays of exchanges like in. It has
-// their element type, so that a rank that looks for NaN finds the exchange that made it;
-// blocks of several elements are bytes.
+// together adds a temporary of n bytes for parts of the arrays of exchanges like in. It
+// has their element type, so that a rank that looks for NaN finds the exchange that made
+// it; types in blocks are stored as bytes.
 func (j *joiner) together(in Instr, n int64) int {
 	t := graph.T(graph.U8, int(n))
 	if block, size := in.DType.Block(); block == 1 {
@@ -43,8 +43,8 @@ func (j *joiner) together(in Instr, n int64) int {
 	return j.temp(Buffer{Type: t, Global: t, Pos: in.Pos})
 }
 
-// joinParts returns a kernel that cuts each argument into equal parts, and writes first
-// part 0 of every argument, then part 1 of every one, and so on.
+// joinParts returns a kernel that cuts each argument into equal parts, and writes part 0
+// of every argument, then part 1 of every one, and so on.
 func joinParts(parts int) exec.Kernel {
 	return func(a *exec.Args) error {
 		all, at := a.Out[0].Bytes(), 0

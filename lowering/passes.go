@@ -12,16 +12,17 @@ import (
 type Pass struct {
 	Name string
 	Does string
-	// asked reports whether the options want the pass.
+	// asked reports whether the options enable the pass.
 	asked func(o *Options) bool
 	run   func(p *Plan, o *Options) error
 	Needs []Need
 }
 
-// Need names a pass that must come before another pass, and says why.
+// Need names a pass that must precede another pass, with the reason.
 type Need struct{ Pass, Why string }
 
-// Emit is the name of the first pass, in which the rules of primitives emit instructions.
+// Emit is the name of the first pass, which runs the rules of primitives to emit
+// instructions.
 const Emit = "emit"
 
 // Passes returns all passes in the order in which they run.
@@ -83,8 +84,8 @@ func Passes() []Pass {
 	}
 }
 
-// run runs the passes that the options ask for, up to Options.After, on a plan that the
-// rules of primitives have emitted. It checks the plan after the last of them, or with
+// run runs the passes enabled by the options, up to Options.After, on the plan emitted by
+// the rules of primitives. It checks the plan after the last of them, or with
 // Options.Check after each.
 func (p *Plan) run(ctx context.Context, o *Options) error {
 	all := Passes()
@@ -133,12 +134,12 @@ func (p *Plan) runOn(x Pass, o *Options) error {
 			}
 		}
 	}
-	p.number() // a pass may have changed how many collectives a body has
+	p.number() // a pass may have changed the number of collectives in a body
 	return x.run(p, o)
 }
 
-// PassTable returns a readable table of Passes: what each pass does, and which passes must
-// come before it.
+// PassTable returns a readable table of Passes: the effect of each pass, and the passes
+// that must precede it.
 func PassTable() string {
 	var b strings.Builder
 	for _, x := range Passes() {

@@ -12,7 +12,7 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Plan is what every rank runs: instructions over buffers. It is immutable and
+// Plan is the program run by every rank: instructions over buffers. It is immutable and
 // may be run by any number of ranks and sessions at once.
 type Plan struct {
 	Name    string
@@ -22,9 +22,9 @@ type Plan struct {
 	In, Out []Port
 	// Arena is the size in bytes of the memory that holds a rank's temporaries.
 	Arena int64
-	// Donated pairs inputs with the results that take over their memory.
+	// Donated pairs inputs with the results that reuse their memory.
 	Donated []Donation
-	// Target is the name of the device that the plan is made for, "" for the host.
+	// Target is the name of the plan's device, "" for the host.
 	Target string
 
 	unplaced bool // temporaries have no place in the arena yet
@@ -38,15 +38,15 @@ type Port struct {
 	Buf  int
 }
 
-// Donation says that result Out may be written over input In.
+// Donation allows result Out to be written over input In.
 type Donation struct {
 	In, Out int
-	// InPlace is true where the plan writes the result into the input's memory;
-	// otherwise the input's memory is free for reuse after the step.
+	// InPlace is true if the plan writes the result into the input's memory; otherwise
+	// the input's memory is free for reuse after the step.
 	InPlace bool
 }
 
-// Storage says where a buffer's memory comes from.
+// Storage is the origin of a buffer's memory.
 type Storage uint8
 
 const (
@@ -60,41 +60,41 @@ const (
 
 // Buffer is one rank's part of a value.
 type Buffer struct {
-	Type    graph.Type // local: that of the largest part, if ranks' parts differ in size
+	Type    graph.Type // local: the largest part's, if ranks' parts differ in size
 	Spec    sharding.Spec
 	Global  graph.Type
 	Uneven  string // the type in the plan's text if ranks' parts differ in size, else ""; see sharding.Spec.Uneven
 	Storage Storage
-	Of      int // the buffer whose memory an Alias shares; see Root
-	// After are the buffers whose makers come before the instructions that read this
-	// buffer, an Alias (see graph.BarrierOp).
+	Of      int // for an Alias, the buffer that it shares memory with; see Root
+	// After are the buffers with makers that must precede the readers of this buffer, an
+	// Alias (see graph.BarrierOp).
 	After  []int
 	Offset int64 // bytes from the start of the arena, for Temp
 	Pos    graph.Pos
-	// Name is the name that the program gives the value, "" if it gives none.
+	// Name is the name of the value in the program, "" if it has none.
 	Name string
-	// Group, if not 0, is the number of a group of temporaries that lie one behind another,
-	// each at a multiple of the alignment, in the order in which an instruction reads them.
+	// Group, if not 0, is the number of a group of consecutive temporaries, each aligned,
+	// in the order in which an instruction reads them.
 	Group int
-	// Packed, of a buffer of u8[rows, bytes], are the types of the arrays whose entries
-	// lie one behind another in each row, on every rank alike; nil if the ranks' differ. Rows, and parts of the buffer, that
-	// nobody has written hold anything.
+	// Packed, for a buffer of u8[rows, bytes], has the types of the arrays with entries
+	// concatenated in each row, the same on every rank; nil if they differ between ranks.
+	// Unwritten rows, and unwritten parts of the buffer, are undefined.
 	Packed []graph.Type
 	// Def and Last are the first and the last instruction that touch the memory.
 	Def, Last int
 }
 
-// Instr is one kernel, collective or loop: what it computes, and from which buffers. Host
-// has what only a kernel of the host has, Collective what only a collective has; the other
-// one of the two is zero.
+// Instr is one kernel, collective or loop: its computation and its buffers. Host has the
+// fields of kernels of the host, Collective the fields of collectives; the other one of
+// the two is zero.
 type Instr struct {
 	Name    string          // the kernel's or collective's name
-	Prim    graph.Primitive // what it was lowered from, nil for the engine's own
-	Does    graph.Primitive // what the kernel computes, if that is only one step of Prim; see KernelSpec
+	Prim    graph.Primitive // the primitive it was lowered from, nil for the engine's own
+	Does    graph.Primitive // the kernel's computation, if that is only one step of Prim; see KernelSpec
 	Out, In []int           // buffers
 	Pos     graph.Pos
-	InPlace bool // a result may have the memory of any argument of its type
-	Within  bool // result 0 may have memory of argument 0; see KernelSpec
+	InPlace bool // a result may alias any argument of its type
+	Within  bool // result 0 may lie within argument 0; see KernelSpec
 
 	// Zones is the buffer with the number of rows in use of each local expert, for ragged
 	// arguments and results; -1 if there are none. Each expert's rows begin at a multiple
@@ -102,54 +102,54 @@ type Instr struct {
 	Zones int
 	Align int
 
-	// On says that the plan's target runs the kernel. Otherwise the host runs it and, if
-	// the plan has a target, Why gives the reason.
+	// On: the plan's target runs the kernel. Otherwise the host runs it and, if the plan
+	// has a target, Why gives the reason.
 	On  bool
 	Why string
 
 	Host
 	Collective
-	// Loop is what an instruction has if it runs the plan of a loop's body; the other two
-	// are then zero.
+	// Loop has the fields of an instruction that runs the plan of a loop's body; the
+	// other two are then zero.
 	Loop *Loop
 }
 
-// Host is what an instruction has if it is a kernel of the host.
+// Host has the fields of a kernel of the host.
 type Host struct {
 	Kernel exec.Kernel
 	Flat   bool // elementwise or a repetition; see KernelSpec
-	Repeat int  // for a repetition of its argument, how often each element is repeated before the next
-	// Chain are the instructions that a fused instruction runs on each chunk, in
-	// this order. Results that no instruction outside the chain reads have storage Chunk.
+	Repeat int  // for a repetition of its argument, the number of times that each element is repeated before the next
+	// Chain are the instructions that a fused instruction runs on each chunk, in this
+	// order. Results read only inside the chain have storage Chunk.
 	Chain []Instr
-	// Packs are the copies of arguments with which the kernel works faster. The copies
-	// that it gets are its last arguments; Kept lists the arguments that they are copies of.
+	// Packs are the packed copies of arguments that make the kernel faster. The copies in
+	// use are its last arguments; Kept lists their sources among the arguments.
 	Packs []Pack
 	Kept  []int
-	// Slabs are the arguments that the kernel reads by array.Array.Slab only. Their arrays may be
-	// of array.InSlabs.
+	// Slabs are the arguments that the kernel reads by array.Array.Slab only. Their
+	// arrays may be made by array.InSlabs.
 	Slabs []int
-	// Keeps says that the instruction makes such a copy. The instruction is left out in
-	// steps in which the copy is there already, or is not worth making.
+	// Keeps marks an instruction that makes such a copy. It is skipped in steps with an
+	// existing copy, or if the copy is not worth making.
 	Keeps bool
-	// Scratch is the memory in bytes that the kernel takes on every thread, as far
-	// as it is known before the kernel runs.
+	// Scratch is the memory in bytes that the kernel uses on every thread, as far as
+	// known before the kernel runs.
 	Scratch int64
-	Dry     exec.Kernel // what a dry run runs; see KernelSpec
+	Dry     exec.Kernel // for dry runs; see KernelSpec
 }
 
-// Collective is what an instruction has if it is an exchange between ranks.
+// Collective has the fields of an exchange between ranks.
 type Collective struct {
 	Exchange exec.Exchange
-	Axes     []string // the ranks that differ along these axes take part
+	Axes     []string // ranks that differ along these axes take part
 	Seq      int      // the number of the collective in the plan
-	Bytes    int64    // the most payload that one rank contributes
+	Bytes    int64    // the largest payload of a rank
 	DType    graph.DType
-	Travels  bool // it brings rows to their experts or home
+	Travels  bool // it sends rows to their experts or back
 	Pairs    bool // sums are added in pairs; see collective.Call
-	// Wait is the instruction before which the collective is waited for; the
-	// instructions in between run beside it. len(Plan.Instrs) stands for the end of
-	// the plan; 0 says that nothing runs beside the collective.
+	// Wait is the instruction before which the collective is waited for; the instructions
+	// in between overlap with it. len(Plan.Instrs) stands for the end of the plan; 0
+	// means that nothing overlaps with the collective.
 	Wait int
 }
 
@@ -164,7 +164,7 @@ func (b *Buffer) text() string {
 	return b.Type.String()
 }
 
-// On returns the type of the part that the rank has.
+// On returns the type of the rank's part.
 func (b *Buffer) On(m sharding.Mesh, rank int) graph.Type {
 	if b.Uneven == "" {
 		return b.Type
@@ -176,7 +176,7 @@ func (b *Buffer) On(m sharding.Mesh, rank int) graph.Type {
 // like reports whether both buffers have parts of equal types on every rank.
 func (b *Buffer) like(o *Buffer) bool { return b.Type.Equal(o.Type) && b.Uneven == o.Uneven }
 
-// On returns the plan as the rank sees it: the types of buffers are those of its own parts.
+// On returns the plan for the rank: buffers have the types of its own parts.
 // Instructions, places in memory and the text of the plan are the same on every rank.
 func (p *Plan) On(rank int) *Plan {
 	var q *Plan
@@ -241,7 +241,7 @@ func (p *Plan) lines(b *strings.Builder) {
 			in.Loop.print(b)
 		}
 	}
-	donated := map[int]Donation{} // by the result, each of which takes over one input
+	donated := map[int]Donation{} // by the result, each of which reuses one input
 	for _, d := range p.Donated {
 		donated[d.Out] = d
 	}
@@ -297,7 +297,7 @@ func (p *Plan) instr(in *Instr) string {
 	return b.String()
 }
 
-// named returns the names of the values that an instruction makes, of many the first.
+// named returns the names of the values made by an instruction, of many the first.
 func (p *Plan) named(in *Instr) string {
 	const shown = 6
 	var names []string
@@ -312,8 +312,8 @@ func (p *Plan) named(in *Instr) string {
 	return strings.Join(names, ", ")
 }
 
-// slot prints a buffer with its storage: b3@128 lies 128 bytes into the arena, b3
-// exists only inside a fused instruction.
+// slot prints a buffer with its storage: b3@128 is at offset 128 of the arena, b3 exists
+// only inside a fused instruction.
 func (p *Plan) slot(b int) string {
 	r := p.Root(b)
 	switch buf := p.Bufs[r]; buf.Storage {

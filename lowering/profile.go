@@ -2,14 +2,14 @@ package lowering
 
 import "math"
 
-// profile is how many bytes are taken at every instruction. It is a binary tree: adding
-// bytes to a range of instructions, and finding the most bytes in a range, take time in
-// proportion to the logarithm of the number of instructions.
+// profile is the memory in use at every instruction. It is a binary tree: adding bytes to
+// a range of instructions, and finding the maximum of a range, take time proportional to
+// the logarithm of the number of instructions.
 type profile struct {
 	n    int
 	size int     // a power of two, at least n
-	top  []int64 // of each node: the most bytes below it, without what is added in nodes above
-	all  []int64 // of each node: the bytes that are added to all instructions below it
+	top  []int64 // per node: the maximum below it, without the bytes added in nodes above
+	all  []int64 // per node: the bytes added to all instructions below it
 }
 
 // newProfile returns a profile in which instruction i has the sum of change[0] to
@@ -38,12 +38,12 @@ func (p *profile) add(from, to int, bytes int64) {
 	}
 }
 
-// most returns the most bytes that an instruction of [from, to) has. If the range is
-// empty it returns a very small number.
+// most returns the maximum over the instructions in [from, to). If the range is empty it
+// returns a very small number.
 func (p *profile) most(from, to int) int64 { return p.visit(1, 0, p.size, from, to, 0) }
 
-// visit adds bytes to those instructions of [from, to) that lie below a node, which
-// stands for [lo, hi). It returns the most bytes that one of them then has.
+// visit adds bytes to the instructions of [from, to) below a node, which covers [lo, hi),
+// and returns their new maximum.
 func (p *profile) visit(node, lo, hi, from, to int, bytes int64) int64 {
 	switch {
 	case to <= lo || hi <= from:

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Report says what a plan costs one rank: memory, and bytes exchanged. It is the same
-// for every rank, since all run the same plan. All sizes are in bytes.
+// Report has the costs of a plan for one rank: memory, and bytes exchanged. It is the
+// same for every rank, because all run the same plan. All sizes are in bytes.
 type Report struct {
 	Plan  string        `json:"plan"`
 	Mesh  string        `json:"mesh"`
@@ -18,35 +18,35 @@ type Report struct {
 	Device *DeviceUse `json:"device,omitempty"`
 }
 
-// Memory is what one rank allocates for a step. Total is the sum of the other sizes:
-// all of the memory lives as long as the step.
+// Memory is the memory allocated by one rank for a step. Total is the sum of the other
+// sizes: all of the memory lives as long as the step.
 type Memory struct {
 	Inputs int64 `json:"inputs"`
-	// Results does not count those that are written over a donated input.
+	// Results does not count results written over a donated input.
 	Results int64 `json:"results"`
 	Arena   int64 `json:"arena"`
 	// Kept are copies of inputs that outlast the step.
 	Kept int64 `json:"kept,omitempty"`
-	// Scratch is what fused instructions take on one thread.
+	// Scratch is the memory used by fused instructions on one thread.
 	Scratch int64 `json:"scratch"`
-	// Workspace is what kernels such as matrix products and attention take beside their
-	// arguments, on all threads together. Ranks of one process share the threads and
-	// their memory.
+	// Workspace is the memory used by kernels such as matrix products and attention in
+	// addition to their arguments, on all threads together. Ranks of one process share
+	// the threads and their memory.
 	Workspace int64 `json:"workspace,omitempty"`
 	Total     int64 `json:"total"`
-	// Peak is the instruction at which most of the memory is in use.
+	// Peak is the instruction with the most memory in use.
 	Peak Peak `json:"peak"`
 	// Buffers are all buffers that own memory, the largest first.
 	Buffers []BufferUse `json:"buffers"`
 }
 
-// Peak is the instruction at which the buffers in use take the most bytes. The
-// arena is larger than the temporaries in use where gaps lie between them.
+// Peak is the instruction at which the buffers in use take the most bytes. Gaps between
+// temporaries make the arena larger than their sum.
 type Peak struct {
 	Instr int    `json:"instruction"` // -1 in a plan without instructions
 	Name  string `json:"name"`
 	Line  string `json:"line"`
-	Live  int64  `json:"live"` // inputs, results, what is kept and temporaries in use
+	Live  int64  `json:"live"` // inputs, results, kept copies and temporaries in use
 	Temps int64  `json:"temporaries"`
 }
 
@@ -54,15 +54,15 @@ type Peak struct {
 type BufferUse struct {
 	Buf     int    `json:"buffer"`
 	Storage string `json:"storage"` // input, result, temporary, kept
-	Name    string `json:"name"`    // of the input, also of one that is copied, or result, or the instruction that writes it
-	Type    string `json:"type"`    // global, with its placement; local where it has none
+	Name    string `json:"name"`    // of the input, even of a copied one, or result, or the instruction that writes it
+	Type    string `json:"type"`    // global, with its placement; local without one
 	Bytes   int64  `json:"bytes"`
-	Value   string `json:"value,omitempty"` // the name of the value that it holds, if that is another
+	Value   string `json:"value,omitempty"` // the name of its value, if different
 	Line    string `json:"line"`
 	First   int    `json:"first"` // instructions that touch it
 	Last    int    `json:"last"`
-	// AtPeak is true for a buffer that holds memory at the peak. Share is the part
-	// that the buffer has of the memory in use there.
+	// AtPeak is true for a buffer in use at the peak. Share is its fraction of the memory
+	// in use there.
 	AtPeak bool    `json:"at_peak"`
 	Share  float64 `json:"share"`
 }
@@ -81,17 +81,18 @@ type CollectiveUse struct {
 	Axes  []string `json:"axes"`
 	Group int      `json:"group"` // ranks that take part
 	DType string   `json:"dtype"`
-	Bytes int64    `json:"bytes"` // the most payload that one rank contributes
+	Bytes int64    `json:"bytes"` // the largest payload of a rank
 	// Wait is the instruction before which the collective is waited for, if other
-	// instructions run beside it. The number of instructions stands for the end of the
-	// plan; 0 says that nothing runs beside it.
+	// instructions overlap with it. The number of instructions stands for the end of the
+	// plan; 0 means that nothing overlaps with it.
 	Wait int    `json:"wait,omitempty"`
 	Prim string `json:"primitive"`
-	// Value is the name of the values that it makes, "" if they have none.
+	// Value is the name of its result, "" if it has none.
 	Value string `json:"value,omitempty"`
 	Line  string `json:"line"`
-	// Times is how many iterations of a loop run it, 0 outside of loops. Instr is then its
-	// number in the plan of the loop's body, and Seq its number in the first iteration.
+	// Times is the number of iterations of a loop that run it, 0 outside of loops. Instr
+	// is then its number in the plan of the loop's body, and Seq its number in the first
+	// iteration.
 	Times int `json:"times,omitempty"`
 }
 
@@ -102,8 +103,8 @@ type OpTotal struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// Report returns what p costs each rank if its kernels may use this many threads; 0
-// means one thread.
+// Report returns the costs of p for each rank if its kernels may use the given number of
+// threads; 0 means one thread.
 func (p *Plan) Report(threads int) *Report {
 	r := &Report{Plan: p.Name, Mesh: p.Mesh.String(), Ranks: p.Mesh.Ranks()}
 	r.Mem = p.memory(threads)
@@ -112,8 +113,7 @@ func (p *Plan) Report(threads int) *Report {
 	return r
 }
 
-// plus returns the sum of sizes. A sum that overflows, as for absurd shapes, is the
-// largest int64.
+// plus returns the sum of sizes, saturating at the largest int64, as for absurd shapes.
 func plus(ns ...int64) int64 {
 	var sum int64
 	for _, n := range ns {
@@ -173,8 +173,8 @@ func (p *Plan) memory(threads int) Memory {
 	return m
 }
 
-// OfRanks returns the bytes that this many ranks of one process take together. They share
-// the threads and the workspace of these.
+// OfRanks returns the bytes that the given number of ranks of one process need together.
+// They share the threads and their workspace.
 func (m *Memory) OfRanks(ranks int) int64 {
 	sum := m.Workspace
 	for range ranks {
@@ -184,7 +184,7 @@ func (m *Memory) OfRanks(ranks int) int64 {
 }
 
 // writers returns for each buffer the name of the instruction, or of the instruction in a
-// chain, that touches the buffer first.
+// chain, that touches it first.
 func (p *Plan) writers() map[int]string {
 	names := map[int]string{}
 	for b := range p.Bufs {
@@ -258,8 +258,8 @@ func (p *Plan) communication() Communication {
 	return c
 }
 
-// collectives adds the collectives of the plan to c. It is run so many times, 0 for a plan
-// that is no body, and its collectives are numbered from first on.
+// collectives adds the collectives of the plan to c. The plan is run times times, 0 if it
+// is no body, and its collectives are numbered from first on.
 func (p *Plan) collectives(c *Communication, first, times int) {
 	for i := range p.Instrs {
 		in := &p.Instrs[i]

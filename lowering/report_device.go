@@ -2,15 +2,15 @@ package lowering
 
 import "fmt"
 
-// DeviceUse is how a step is divided between a rank's host and the plan's target.
+// DeviceUse is the division of a step between a rank's host and the plan's target.
 type DeviceUse struct {
 	Name string `json:"name"`
 	// On is the number of instructions of the target, Host the number of kernels of the
-	// host. Those of a loop's body are counted once.
+	// host. Instructions of a loop's body are counted once.
 	On   int `json:"instructions"`
 	Host int `json:"host_instructions"`
-	// Segments is how often the host hands instructions to the device, and Waits how often
-	// it waits for the device.
+	// Segments is the number of times that the host submits instructions to the device,
+	// and Waits the number of times that it waits for the device.
 	Segments int `json:"segments"`
 	Waits    int `json:"waits"`
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// reported is how many buffers String lists.
+// reported is the number of buffers listed by String.
 const reported = 10
 
 // String returns the report as text for people to read.
@@ -76,7 +76,7 @@ func (r *Report) String() string {
 	return b.String()
 }
 
-// what prints what the buffer is, and the name of the value that it holds.
+// what describes the buffer, with the name of its value.
 func (u *BufferUse) what() string {
 	s := u.Storage + " " + u.Name
 	if u.Value != "" {
@@ -85,7 +85,7 @@ func (u *BufferUse) what() string {
 	return s
 }
 
-// beside prints the instructions that run beside the collective.
+// beside prints the instructions that overlap with the collective.
 func (c *CollectiveUse) beside() string {
 	if c.Wait == 0 {
 		return "-"

@@ -11,12 +11,11 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Reshard returns a buffer that holds the value of from, of global type t, placed as
-// to. It emits what is needed, in this order: reduce_scatter or all_sum for pending
-// sums, all_to_all where axes move from one dimension to another, all_gather for
-// axes that no longer split a dimension, a local copy of the rank's part for
-// axes that now split one, and zeros on all ranks but the first for sums that are to be
-// pending.
+// Reshard returns a buffer with the value of from, of global type t, in placement to. It
+// emits the necessary instructions, in this order: reduce_scatter or all_sum for pending
+// sums, all_to_all for axes that move from one dimension to another, all_gather for axes
+// that no longer split a dimension, a local copy of the rank's part for axes that now
+// split one, and zeros on all ranks but the first for sums that are to be pending.
 func (e *Emitter) Reshard(t graph.Type, from Buf, to sharding.Spec) (Buf, error) {
 	to, err := to.Check(e.Mesh, t)
 	if err != nil {
@@ -49,7 +48,7 @@ func (e *Emitter) Reshard(t graph.Type, from Buf, to sharding.Spec) (Buf, error)
 	return b, nil
 }
 
-// addUp adds up what is pending along axes, and leaves each rank its part if `to` splits a
+// addUp adds up sums pending along axes, and leaves each rank its part if to splits a
 // dimension by these axes. In between, the elements may have a smaller type.
 func (e *Emitter) addUp(t graph.Type, b Buf, to sharding.Spec, axes []string) Buf {
 	as := t
@@ -72,13 +71,13 @@ func (e *Emitter) addUp(t graph.Type, b Buf, to sharding.Spec, axes []string) Bu
 	return b
 }
 
-// without returns the axes that are in a and not in b.
+// without returns the axes in a and not in b.
 func without(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(x string) bool { return slices.Contains(b, x) })
 }
 
-// leavePending returns in as a sum that is pending along axes, too: the first rank of these
-// axes holds the value, and the others hold zeros.
+// leavePending returns in as a sum that is also pending along axes: the first rank of
+// these axes holds the value, and the others hold zeros.
 func (e *Emitter) leavePending(t graph.Type, in Buf, to sharding.Spec, axes []string) Buf {
 	out := e.Placed(t, to)
 	e.emit(Instr{Name: "pending_part", Zones: -1, InPlace: true, Host: Host{Kernel: func(a *exec.Args) error {
@@ -91,7 +90,7 @@ func (e *Emitter) leavePending(t graph.Type, in Buf, to sharding.Spec, axes []st
 	return out
 }
 
-// reshapeable returns an error if no exchange can bring from to the placement to.
+// reshapeable returns an error if no exchange can move from to the placement to.
 func reshapeable(from, to sharding.Spec, t graph.Type) error {
 	bare := func(s sharding.Spec) sharding.Spec { s.Dims = nil; s.Pending = nil; return s }
 	if !bare(from).Equal(bare(to)) {
@@ -108,9 +107,8 @@ func common(a, b []string) []string {
 	return a[:n]
 }
 
-// scatterDim returns the dimension that `to` splits further by exactly the axes
-// along which sums are made, -1 if there is none. The placement of other dimensions may
-// still differ.
+// scatterDim returns the dimension that to splits further by exactly the axes of the
+// sums, -1 if there is none. The placement of other dimensions may still differ.
 func scatterDim(from, to sharding.Spec, axes []string, rank int) int {
 	for d := range rank {
 		f, w := from.At(d), to.At(d)
@@ -159,8 +157,8 @@ func summed(s sharding.Spec, axes []string) sharding.Spec {
 // value of in, in which no sum along these axes is pending.
 func (e *Emitter) allSum(t graph.Type, in Buf, axes []string) Buf {
 	out := e.Placed(t, summed(in.Spec, axes))
-	// The sum may be formed in the memory of the rank's part (see Group.AllSum),
-	// which is then read and written once.
+	// The sum may be computed in place (see Group.AllSum), so that the memory is read and
+	// written once.
 	e.EmitCollective(CollectiveSpec{Op: "all_sum", Axes: axes, DType: t.DType, Bytes: in.Type.Bytes(), Out: []Buf{out}, In: []Buf{in}, InPlace: true, Pairs: e.pairs,
 		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
 			return g.AllSum(ctx, c, a.Out[0].Bytes(), a.In[0].Bytes())
@@ -175,7 +173,7 @@ func (e *Emitter) reduceScatter(t graph.Type, in Buf, d int, axes []string) Buf 
 		e.scatterUneven(t, out, in, d, axes)
 		return out
 	}
-	if d > 0 { // parts of an inner dimension are brought together first
+	if d > 0 { // parts of an inner dimension are first made contiguous
 		packed := e.Placed(t, in.Spec)
 		e.move("part_major", packed, in, blocks(d, parts, false))
 		in = packed
@@ -184,7 +182,7 @@ func (e *Emitter) reduceScatter(t graph.Type, in Buf, d int, axes []string) Buf 
 	return out
 }
 
-// reduceParts emits the reduce_scatter of in, in which the parts lie one behind another.
+// reduceParts emits the reduce_scatter of in, with consecutive parts.
 func (e *Emitter) reduceParts(axes []string, out, in Buf) {
 	e.EmitCollective(CollectiveSpec{Op: "reduce_scatter", Axes: axes, DType: in.Type.DType, Bytes: in.Type.Bytes(), Out: []Buf{out}, In: []Buf{in}, Pairs: e.pairs,
 		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
@@ -223,7 +221,7 @@ func (e *Emitter) gather(t graph.Type, in Buf, d int, keep []string) Buf {
 	return out
 }
 
-// move emits a kernel that copies a whole value, also rows that are not in use.
+// move emits a kernel that copies a whole value, including rows that are not in use.
 func (e *Emitter) move(name string, out, in Buf, k exec.Kernel) {
 	e.emit(Instr{Name: name, Zones: -1, Host: Host{Kernel: k}}, []Buf{out}, []Buf{in})
 }
@@ -236,7 +234,7 @@ func outer(t graph.Type, d int) int {
 	return n
 }
 
-// swap moves axes from dimension `lose` to dimension `gain` by one all_to_all.
+// swap moves axes from dimension lose to dimension gain by one all_to_all.
 func (e *Emitter) swap(t graph.Type, in Buf, lose, gain int, axes []string) Buf {
 	parts := e.Mesh.Parts(axes)
 	kept := in.Spec.At(lose)[:len(in.Spec.At(lose))-len(axes)]
@@ -268,7 +266,7 @@ func equalParts(a *exec.Args, x array.Array, n int) [][]byte {
 
 type byteParts struct{ parts [][]byte }
 
-// slice copies the rank's part of the dimensions that `to` splits further.
+// slice copies the rank's part of the dimensions that to splits further.
 func (e *Emitter) slice(t graph.Type, in Buf, to sharding.Spec) Buf {
 	to.Pending = in.Spec.Pending
 	out := e.Placed(t, to)
@@ -325,9 +323,8 @@ func copyBox(dst, src array.Array, start, idx []int) {
 	}
 }
 
-// blocks returns a kernel that regroups the `parts` equal parts of dimension d: to
-// part-major order, in which each part is contiguous as exchanges send it, or with
-// back set from that order.
+// blocks returns a kernel that regroups the equal parts of dimension d: to part-major
+// order, which makes each part contiguous for sending, or with back set from that order.
 func blocks(d, parts int, back bool) exec.Kernel {
 	return func(a *exec.Args) error {
 		whole := a.In[0]

@@ -10,9 +10,9 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// An exchange of parts of different sizes. Transports gather and scatter parts of one size,
-// so each part travels at the front of as much room as the largest part takes, and the rest
-// of the room is zero. In an all_to_all each part has its own size.
+// Exchanges of shards of different sizes. Transports gather and scatter parts of one
+// size, so each part is padded with zeros to the size of the largest part. In an
+// all_to_all each part has its own size.
 
 // gatherUneven emits an all_gather over axes, after which out holds all parts of dimension
 // d of in.
@@ -81,24 +81,24 @@ func (e *Emitter) stacked(axes []string, t graph.Type) graph.Type {
 	return graph.Type{DType: t.DType, Shape: append([]int{e.Mesh.Parts(axes)}, t.Shape...)}
 }
 
-// padRoom copies a part to the front of a room for the largest one.
+// padRoom copies a part to the front of memory for the largest one.
 func padRoom(a *exec.Args) error {
 	room := a.Out[0].Bytes()
 	clear(room[copy(room, a.In[0].Bytes()):])
 	return nil
 }
 
-// unpadRoom copies a part from the front of a room for the largest one.
+// unpadRoom copies a part from the front of memory for the largest one.
 func unpadRoom(a *exec.Args) error {
 	copy(a.Out[0].Bytes(), a.In[0].Bytes())
 	return nil
 }
 
-// parts are the parts into which axes cut dimension dim of a rank's array.
+// parts are the parts of a rank's array cut along dimension dim by axes.
 type parts struct {
 	axes []string
 	dim  int
-	unit int // elements that are not cut apart
+	unit int // indivisible number of elements
 }
 
 // copy copies part i of x to the front of mem, or from there if back is set, and returns
@@ -122,7 +122,7 @@ func (p parts) copy(a *exec.Args, x array.Array, i int, mem []byte, back bool) i
 	return o * size * row
 }
 
-// of returns the parts of mem, where those of x lie one behind another.
+// of returns the parts of mem, which holds the parts of x consecutively.
 func (p parts) of(a *exec.Args, x array.Array) [][]byte {
 	list := exec.NewDirty[byteParts](a)
 	list.parts = list.parts[:0]

@@ -7,34 +7,32 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Loop is what an instruction has that runs the plan of a loop's body, once for each
-// iteration. Its arguments and results are those of graph.ScanOp. Iteration i reads and
-// writes slice i of the arrays that have a slice for each iteration, where they lie.
+// Loop has the fields of an instruction that runs the plan of a loop's body, once per
+// iteration. Its arguments and results are as in graph.ScanOp. Iteration i reads and
+// writes slice i of arrays with one slice per iteration, in place.
 //
-// What is carried into the first iteration is read from the argument, and what the last
-// iteration carries on is written to the result. In between, the iterations write in
-// turns to the result and to a second buffer. If the body writes what it carries on over
-// what was carried into it (see Plan.Donated), all iterations work on the result, to
-// which the argument is copied first.
+// The first iteration reads a carried value from the argument, and the last iteration
+// writes it to the result. In between, the iterations alternate between the result and a
+// second buffer. If the body overwrites the carried value (see Plan.Donated), all
+// iterations work on the result, after copying the argument to it.
 type Loop struct {
 	Op   graph.ScanOp
 	Body *Plan
 	// Spare has, for each carried value, the second buffer of the instruction's plan, -1
 	// if it needs none. Work is the buffer with the memory for the body's temporaries, -1
-	// if there is none. Both are results of the instruction, behind the others, and are
-	// there once temporaries have places in the arena.
+	// if there is none. Both are results of the instruction, after the others, and exist
+	// once temporaries have places in the arena.
 	Spare []int
 	Work  int
 }
 
-// InPlace reports whether the body writes carried value j over the one that was carried
-// into it.
+// InPlace reports whether the body overwrites carried value j with its next value.
 func (l *Loop) InPlace(j int) bool {
 	return slices.ContainsFunc(l.Body.Donated, func(d Donation) bool { return d.In == l.Op.Consts+j && d.InPlace })
 }
 
-// Collectives returns how many collectives the instruction runs: one for a collective,
-// and those of all iterations for a loop.
+// Collectives returns the number of collectives run by the instruction: one for a
+// collective, and the collectives of all iterations for a loop.
 func (in *Instr) Collectives() int {
 	switch {
 	case in.Communicates():
@@ -45,7 +43,7 @@ func (in *Instr) Collectives() int {
 	return 0
 }
 
-// Collectives returns how many collectives a step of the plan runs.
+// Collectives returns the number of collectives in a step of the plan.
 func (p *Plan) Collectives() int {
 	n := 0
 	for i := range p.Instrs {
@@ -86,9 +84,9 @@ func (e *Emitter) scan(s graph.ScanOp, out, in []Buf) error {
 	return nil
 }
 
-// options are those with which the passes run on the body. What is carried gives its
-// memory to what is carried on. Copies of inputs are not kept, because the inputs change
-// from iteration to iteration.
+// options returns the options for the passes on the body. Carried values donate their
+// memory to the values carried on. Copies of inputs are not kept, because the inputs
+// change from iteration to iteration.
 func (l *Loop) options(o *Options) *Options {
 	body := *o
 	body.Keep, body.Check, body.Names = false, false, nil
@@ -101,8 +99,8 @@ func (l *Loop) options(o *Options) *Options {
 	return &body
 }
 
-// rooms adds the buffers that the loops of the plan need: the memory of their bodies'
-// temporaries, and the second buffers of what they carry.
+// rooms adds the buffers needed by the loops of the plan: the memory of their bodies'
+// temporaries, and the second buffers of carried values.
 func (p *Plan) rooms() {
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
@@ -180,8 +178,8 @@ func (c *checker) loops() error {
 }
 
 // slices checks that the buffers of a loop have the memory of the ports of its body: one
-// for each of the first whole ports, and for each of the others a slice for each iteration,
-// in one buffer or, for tables, in one buffer each.
+// for each of the first whole ports, and for each of the others a slice per iteration, in
+// one buffer or, for tables, in one buffer each.
 func (c *checker) slices(i int, body *Plan, ports []Port, bufs []int, whole int, tables []int, length int) error {
 	for j, q := range ports {
 		n, size := 1, body.Bufs[q.Buf].Type.Bytes()

@@ -1,35 +1,34 @@
 package lowering
 
-// Schedule says how a rank's host and its device take turns in a plan that is made for
-// a target. The device runs its instructions in order. It gets them in segments, one
-// after another. The host runs all other instructions in order, and waits for the device
-// where it has to.
+// Schedule is the division of a plan for a target between a rank's host and its device.
+// The device runs its instructions in order. It gets them in consecutive segments. The
+// host runs all other instructions in order, and waits for the device when it has to.
 //
-// A segment ends where the host is about to touch memory that the segment works on,
-// before a collective, so that the device works while ranks wait for each other, and at
-// the end of the plan. The host waits only up to the last segment that it conflicts with:
-// a segment that writes what the host reads or writes, or reads what the host writes.
+// A segment ends when the host is about to touch memory used by the segment; before a
+// collective, so that the device works while ranks wait for each other; and at the end of
+// the plan. The host waits only up to the last segment that it conflicts with: a segment
+// that writes memory that the host reads or writes, or reads memory that the host writes.
 // Buffers conflict if they share memory: as aliases, at the same place of the arena one
-// after the other, or where a result is written over a donated input.
+// after the other, or if a result is written over a donated input.
 type Schedule struct {
-	// Turns has one element for each instruction, and one for the end of the plan: what
-	// the host does before the instruction. The turns of the target's instructions are
+	// Turns has one element for each instruction, and one for the end of the plan: the
+	// host's actions before the instruction. The turns of the target's instructions are
 	// zero.
 	Turns []Turn
 	// Segments are the target's instructions, in order.
 	Segments [][]int
 }
 
-// Turn is what the host does before an instruction.
+// Turn is the host's actions before an instruction.
 type Turn struct {
-	// Commit hands the open segment to the device.
+	// Commit submits the open segment to the device.
 	Commit bool
-	// Wait is the number of segments of the step that must be done before the host goes
-	// on; 0 if it need not wait.
+	// Wait is the number of segments of the step that must be done before the host
+	// continues; 0 if it need not wait.
 	Wait int
 }
 
-// Schedule returns how the host and the plan's target take turns.
+// Schedule returns the division of the plan between the host and its target.
 func (p *Plan) Schedule() *Schedule {
 	s := &Schedule{Turns: make([]Turn, len(p.Instrs)+1)}
 	t := turns{memory: touched{}, of: make([]int, len(p.Instrs))}
@@ -55,7 +54,7 @@ func (p *Plan) Schedule() *Schedule {
 	return s
 }
 
-// Waits returns how often the host waits for the device in a step.
+// Waits returns the number of times that the host waits for the device in a step.
 func (s *Schedule) Waits() int {
 	n := 0
 	for _, t := range s.Turns {
@@ -83,10 +82,10 @@ func (s *Schedule) wait(t *turns, i, segments int) {
 	}
 }
 
-// turns is a schedule that is being made.
+// turns is a schedule under construction.
 type turns struct {
 	memory touched // by instructions of the target
-	of     []int   // of each instruction of the target: its segment, counted from 1
+	of     []int   // per instruction of the target: its segment, counted from 1
 	open   []int   // the instructions of the open segment
-	done   int     // how many segments have been waited for
+	done   int     // number of segments waited for
 }

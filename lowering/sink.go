@@ -2,9 +2,9 @@ package lowering
 
 import "slices"
 
-// sink moves small instructions that read nothing but results of exchanges down to what first reads
-// what they make, if fewer exchanges are left then: so the losses of many layers, each of which
-// is added up where the layer is, become one exchange.
+// sink moves small instructions that read only results of exchanges down to their first
+// reader, if fewer exchanges are left then: so the losses of many layers, each added up
+// in its layer, become one exchange.
 func (p *Plan) sink() {
 	was, before := p.Instrs, p.joined()
 	flow := p.flow()
@@ -14,7 +14,7 @@ func (p *Plan) sink() {
 		sinks[i] = p.small(i) && len(flow.needs[i]) > 0 && !slices.ContainsFunc(flow.needs[i], func(n int) bool { return !sinks[n] && !j.joins(&was[n]) })
 	}
 	at, order := make([]int, len(was)), make([]int, len(was))
-	read := slices.Repeat([]int{len(was)}, len(was)) // of each instruction: where the first one is that needs it
+	read := slices.Repeat([]int{len(was)}, len(was)) // per instruction: the place of the first that depends on it
 	for i := len(was) - 1; i >= 0; i-- {
 		order[i], at[i] = i, i
 		if sinks[i] {
@@ -34,7 +34,7 @@ func (p *Plan) sink() {
 	}
 }
 
-// joined returns how many exchanges bundle takes away.
+// joined returns the number of exchanges that bundle removes.
 func (p *Plan) joined() int {
 	j, n := joiner{Plan: p, flow: p.flow()}, 0
 	j.collect()
@@ -44,8 +44,8 @@ func (p *Plan) joined() int {
 	return n
 }
 
-// small reports whether instruction i is a kernel that reads a few bytes, of which nothing is an
-// argument of the plan, whose memory a result may take.
+// small reports whether instruction i is a kernel that reads a few bytes and no argument
+// of the plan, because a result may reuse an argument's memory.
 func (p *Plan) small(i int) bool {
 	in, bytes := &p.Instrs[i], int64(0)
 	if in.Collectives() > 0 || in.Loop != nil || in.Zones >= 0 {

@@ -2,8 +2,8 @@ package lowering
 
 import "slices"
 
-// Slabs reports, for each input of the plan, whether its array may be one of array.InSlabs: all
-// that reads the input reads it by Array.Slab, and nothing has its memory.
+// Slabs reports, for each input of the plan, whether its array may be made by
+// array.InSlabs: it is read by Array.Slab only, and no other buffer has its memory.
 func (p *Plan) Slabs() []bool {
 	read := make([]bool, len(p.Bufs)) // otherwise than by Slab
 	for b := range p.Bufs {
@@ -28,7 +28,7 @@ func (p *Plan) Slabs() []bool {
 	}
 	may := make([]bool, len(p.In))
 	for i, in := range p.In {
-		may[i] = !read[in.Buf] && p.Bufs[in.Buf].Type.Rank() > 0 && p.Target == "" // devices see one piece
+		may[i] = !read[in.Buf] && p.Bufs[in.Buf].Type.Rank() > 0 && p.Target == "" // devices need one piece
 	}
 	for _, d := range p.Donated {
 		may[d.In] = false
@@ -36,7 +36,8 @@ func (p *Plan) Slabs() []bool {
 	return may
 }
 
-// slabs returns which arguments the loop reads by Array.Slab: constants that its body reads so.
+// slabs returns the arguments that the loop reads by Array.Slab: constants that its body
+// reads in this way.
 func (l *Loop) slabs() (args []int) {
 	for k, may := range l.Body.Slabs()[:l.Op.Consts] {
 		if may {

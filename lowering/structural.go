@@ -55,8 +55,8 @@ func (a *sumElements[T]) Piece(lo, hi int) {
 		end := min(lo+sumPiece, hi)
 		dst := array.Data[T](a.Out[0])[lo:end]
 		x := array.Data[T](a.In[0])[lo:end]
-		// The result may share the memory of any argument. If it shares that of a
-		// later one, all arguments of an element are read before it is written.
+		// The result may alias any argument. If it aliases a later one, all arguments of
+		// an element are read before it is written.
 		if len(a.In) > 2 && shared(a.Out[0], a.In[2:]) {
 			for i := range dst {
 				s := x[i]
@@ -74,7 +74,7 @@ func (a *sumElements[T]) Piece(lo, hi int) {
 	}
 }
 
-// sumPiece is how many elements of a sum stay in the first-level cache.
+// sumPiece is the number of elements of a sum that stay in the first-level cache.
 const sumPiece = 2048
 
 // shared reports whether x begins at the same address as one of the others.

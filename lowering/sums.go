@@ -10,25 +10,25 @@ import (
 	"github.com/gomoe/gomoe/exec"
 )
 
-// mostPacked is the size in bytes up to which a sum is copied to lie beside others.
+// mostPacked is the largest size in bytes of a sum that is copied next to others.
 const mostPacked = 64 << 10
 
-// sumJoins reports whether an all_sum may be joined with others. The sums are made where
-// the summands lie, which get adjacent places in the arena. A small summand that others
-// read too, or that is no temporary, is copied there, and a small sum that is a result of
-// the plan is copied out.
+// sumJoins reports whether an all_sum may be combined with others. The sums are computed
+// in place of the summands, which get adjacent places in the arena. A small summand that
+// others read as well, or that is no temporary, is copied there, and a small sum that is
+// a result of the plan is copied out.
 func (j *joiner) sumJoins(in *Instr) bool {
 	return in.Bytes <= mostPacked || in.Bytes < mostJoined && j.own(in.In[0]) && j.Bufs[in.Out[0]].Storage == Temp
 }
 
-// own reports whether b is a temporary that one instruction reads.
+// own reports whether b is a temporary read by one instruction.
 func (j *joiner) own(b int) bool {
 	root := j.Root(b)
 	x := &j.Bufs[root]
 	return x.Storage == Temp && x.Group == 0 && len(j.readers[root]) == 1 && x.Type.Bytes() == j.Bufs[b].Type.Bytes()
 }
 
-// sum returns the instructions that take the place of joined all_sums.
+// sum returns the instructions that replace combined all_sums.
 func (j *joiner) sum(b *joined) []Instr {
 	first := j.Instrs[b.parts[0]]
 	sum := Instr{Name: first.Name, Prim: first.Prim, Pos: first.Pos, InPlace: true, Zones: -1,
@@ -54,8 +54,8 @@ func (j *joiner) sum(b *joined) []Instr {
 	return slices.Concat(before, []Instr{sum}, after)
 }
 
-// copy appends a copy to list: of from to a new temporary, or of a new temporary to the
-// buffer to. It returns the temporary. The buffer that is not given is -1.
+// copy appends a copy to list: from from to a new temporary, or from a new temporary to
+// to. It returns the temporary. The buffer not given is -1.
 func (j *joiner) copy(list *[]Instr, of Instr, to, from int) int {
 	b := j.Bufs[max(to, from)]
 	made := j.temp(Buffer{Type: b.Type, Global: b.Global, Spec: b.Spec, Uneven: b.Uneven, Pos: of.Pos})
@@ -69,7 +69,7 @@ func (j *joiner) copy(list *[]Instr, of Instr, to, from int) int {
 	return made
 }
 
-// adjoin lets joined sums write their results over what they sum.
+// adjoin lets combined sums overwrite their summands.
 func (p *Plan) adjoin() {
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
@@ -82,7 +82,7 @@ func (p *Plan) adjoin() {
 	}
 }
 
-// sumAdjacent sums arrays that lie one behind another, as one.
+// sumAdjacent sums consecutive arrays as one.
 func sumAdjacent(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
 	begin, end := unsafe.SliceData(a.Out[0].Bytes()), int64(0)
 	for _, x := range a.Out {

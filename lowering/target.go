@@ -1,12 +1,12 @@
 package lowering
 
-// Target is a device that plans are made for. It runs the instructions that it has
-// kernels for; the host runs all others. Both use the same memory.
+// Target is a device for which plans are compiled. It runs the instructions for which it
+// has kernels; the host runs all others. Both use the same memory.
 //
-// A plan for a target is made without optimisations for the host's kernels: products that
-// are joined with what follows (unless the target is a Joiner), copies of weights, and
-// exchanges beside kernels, since a device has its own order of work. Results of a target's
-// kernels do not have the bits of the host's.
+// A plan for a target is made without optimisations for the host's kernels: products
+// joined with the following instructions (unless the target is a Joiner), copies of
+// weights, and exchanges that overlap kernels, because a device has its own order of
+// work. Results of a target's kernels differ from the host's in their last bits.
 type Target interface {
 	// Name returns the name of the target in plans and their listings.
 	Name() string
@@ -16,14 +16,15 @@ type Target interface {
 	Serves(p *Plan, i int) (why string)
 }
 
-// Joiner is a target with joins of its own, in rounds, which are tried on plans that are optimised.
+// Joiner is a target with joins of its own, in rounds, which are tried on optimised
+// plans.
 type Joiner interface {
 	Target
 	Joins() [][]Join
 }
 
-// Binder is a target whose kernels take a limited number of buffers. A fused instruction
-// reads and writes no more buffers than that.
+// Binder is a target with a limit on the number of a kernel's buffers. A fused
+// instruction reads and writes no more buffers than that.
 type Binder interface {
 	Target
 	MostBuffers() int
@@ -40,8 +41,8 @@ type Chainer interface {
 	Fusible(p *Plan, i int) bool
 }
 
-// foreignTo returns, for each instruction, whether it is elementwise and the target cannot
-// run it in a chain.
+// foreignTo returns, for each instruction, whether it is elementwise and the target
+// cannot run it in a chain.
 func (p *Plan) foreignTo(t Target) []bool {
 	list := make([]bool, len(p.Instrs))
 	if c, ok := t.(Chainer); ok {
@@ -52,8 +53,8 @@ func (p *Plan) foreignTo(t Target) []bool {
 	return list
 }
 
-// mostBuffers returns how many buffers a fused instruction may read and write. 0 means any
-// number.
+// mostBuffers returns the largest number of buffers that a fused instruction may read and
+// write. 0 means any number.
 func mostBuffers(t Target) int {
 	if b, ok := t.(Binder); ok {
 		return b.MostBuffers()
@@ -61,7 +62,8 @@ func mostBuffers(t Target) int {
 	return 0
 }
 
-// on returns the options for a plan for t, without what plans for targets do not have.
+// on returns the options for a plan for t, without the optimisations that plans for
+// targets lack.
 func (o Options) on(t Target) Options {
 	optimised := len(o.Joins) > 0
 	o.Joins, o.Keep, o.Overlap = nil, false, OverlapOff
@@ -71,7 +73,7 @@ func (o Options) on(t Target) Options {
 	return o
 }
 
-// target asks t about every kernel of the plan, and marks those that t runs.
+// target asks t about every kernel of the plan, and marks the kernels that t runs.
 func (p *Plan) target(t Target) {
 	p.Target = t.Name()
 	for i := range p.Instrs {

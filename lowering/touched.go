@@ -24,13 +24,13 @@ func (p *Plan) extents(bufs []int) []extent {
 	return out
 }
 
-// touched says which instruction touched memory last. For each owner it has touches in the
-// order of memory, which do not overlap.
+// touched records the last instructions that touched memory. For each owner it has
+// non-overlapping touches in the order of memory.
 type touched map[int][]touch
 
-// touch is memory with the numbers of the instructions that were the last to read it and to
-// write it, -1 for none. What was read before the last write is forgotten, since what
-// conflicts with it conflicts with the write too.
+// touch is memory with the numbers of the last instructions that read and wrote it, -1
+// for none. Reads before the last write are forgotten, because anything that conflicts
+// with them conflicts with the write as well.
 type touch struct {
 	from, to    int64
 	read, wrote int
@@ -65,7 +65,7 @@ func (m touched) last(list []extent, write bool) int {
 	return last
 }
 
-// mark says that instruction i, which comes after all that were marked before, reads or
+// mark records that instruction i, which follows all instructions marked before, reads or
 // writes list.
 func (m touched) mark(i int, list []extent, write bool) {
 	for _, e := range list {

@@ -6,8 +6,9 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Users returns the equations that read v and on which results of the program depend. result
-// says that v itself is a result. An equation that reads only where v lies is not one of them.
+// Users returns the equations that read v and on which results of the program depend.
+// result reports whether v itself is a result. Equations that use only the placement of v
+// are not included.
 func (e *Emitter) Users(v *graph.Value) (users []*graph.Eqn, result bool) {
 	p := e.asg.Program
 	live := liveEqns(p)

@@ -5,15 +5,15 @@ import (
 	"github.com/gomoe/gomoe/exec"
 )
 
-// dry counts, in dry runs, what the kernels of a rank take beside their arguments and results
-// if they may use this many threads.
+// dry counts, in dry runs, the memory that the kernels of a rank use in addition to their
+// arguments and results with the given number of threads.
 func (p *Plan) dry(threads int) *exec.Dry {
 	var d exec.Dry
 	p.dryOn(&d, threads)
 	return &d
 }
 
-// dryOn does the dry runs of the plan's kernels, and of those of its loops, on d.
+// dryOn does the dry runs of the plan's kernels, loop bodies included, on d.
 func (p *Plan) dryOn(d *exec.Dry, threads int) {
 	a := exec.Args{Mesh: p.Mesh, Threads: max(threads, 1)}
 	outlines := func(list []array.Array, bufs []int) []array.Array {
@@ -34,13 +34,13 @@ func (p *Plan) dryOn(d *exec.Dry, threads int) {
 	}
 }
 
-// workspace returns the bytes that the kernels of a rank take beside their arguments and
-// results.
+// workspace returns the bytes that the kernels of a rank use in addition to their
+// arguments and results.
 func (p *Plan) workspace(threads int) int64 {
 	d := p.dry(threads)
 	return plus(padded(d.Shared()), d.OnThreads())
 }
 
 // NewScratch returns scratch memory that is large enough for the plan's kernels, as far
-// as it is known what they take.
+// as their needs are known.
 func (p *Plan) NewScratch() *exec.Scratch { return exec.NewScratch(padded(p.dry(1).Shared())) }
