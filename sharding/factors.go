@@ -12,49 +12,47 @@ import (
 // Whole is the factor of a dimension that may not be split.
 const Whole = -1
 
-// Linearity says through which arguments a pending sum may pass.
+// Linearity determines the arguments through which a pending sum may pass.
 type Linearity int
 
 const (
 	// NotLinear: pending sums are completed before the primitive runs.
 	NotLinear Linearity = iota
-	// LinearTogether: linear in all arguments together, as add is. Sums that are
-	// pending over the same axes in every argument stay pending.
+	// LinearTogether: linear in all arguments together, like add. Sums pending over the
+	// same axes in every argument stay pending.
 	LinearTogether
-	// LinearEach: linear in each argument separately, as mul is. A sum that is
-	// pending in one argument stays pending if the other arguments are whole
-	// over its axes.
+	// LinearEach: linear in each argument separately, like mul. A sum pending in one
+	// argument stays pending if the other arguments are whole over its axes.
 	LinearEach
 	// LinearFirst: linear in argument 0; the other arguments are plain
 	// parameters.
 	LinearFirst
 )
 
-// Factors relates the dimensions of a primitive's arguments and results: those
-// with the same factor number are split alike, as letters are in an einsum.
-// "ik,kj->ij" is In {0,1},{1,2}, Out {0,2}, Sum {1}.
+// Factors relates the dimensions of a primitive's arguments and results: dimensions with
+// the same factor number are split alike, like letters in an einsum. "ik,kj->ij" is In
+// {0,1},{1,2}, Out {0,2}, Sum {1}.
 type Factors struct {
 	In, Out [][]int
-	// Sum lists the factors that are summed over: splitting one of them leaves a
-	// pending sum in every result.
+	// Sum lists the factors summed over: splitting one of them leaves a pending sum in
+	// every result.
 	Sum []int
-	// RowWise says that each row of the results (dimension 0) depends only on
-	// the same row of the arguments that have that factor. Rows may then be
-	// ragged. Ragged rows may also be summed over, because they are zero past
-	// the counts.
+	// RowWise declares that each row of the results (dimension 0) depends only on the
+	// same row of the arguments with that factor. Rows may then be ragged. Ragged rows
+	// may also be summed over, because they are zero past the counts.
 	RowWise bool
 	Linear  Linearity
 }
 
-// factor is what is known of one factor from the arguments so far.
+// factor is the placement of one factor according to the arguments so far.
 type factor struct {
 	axes   []string
 	ragged *Ragged
 	from   string // the argument that split it, for messages
 }
 
-// Place decides the placements from the factors. Where the arguments may be moved, those that no
-// placement fits as they lie are gathered.
+// Place decides the placements from the factors. If the arguments may be moved, arguments
+// that fit no placement as they are get gathered.
 func (c *Context) Place(f Factors) (Decision, error) {
 	fs := map[int]*factor{}
 	for i, dims := range f.In {
@@ -112,8 +110,8 @@ func (c *Context) Place(f Factors) (Decision, error) {
 	return dec, nil
 }
 
-// rearranged decides the placements of the arguments from that of the only result.
-// Dimensions of the result that must be whole are whole in the decision.
+// rearranged decides the placements of the arguments from the placement of the only
+// result. Dimensions of the result that must be whole are whole in the decision.
 func (c *Context) rearranged(f Factors, out Spec) (Decision, error) {
 	fs := map[int]*factor{}
 	for d, n := range f.Out[0] {
@@ -154,7 +152,7 @@ func build(dims []int, fs map[int]*factor) Spec {
 	return s
 }
 
-// join merges what argument i says of factor n in dimension d. If one argument
+// join merges the placement of factor n in dimension d of argument i. If one argument
 // holds more of the dimension than another, it takes its part.
 func (c *Context) join(fs map[int]*factor, n, i, d int, axes []string, ragged *Ragged) error {
 	what := fmt.Sprintf("dimension %d of argument %d", d, i)
@@ -200,8 +198,8 @@ func (c *Context) mustBeWhole(i, d int, ragged *Ragged) error {
 		d, i, strings.Join(c.In[i].At(d), "."))}
 }
 
-// distinct returns an error if an axis would split two different factors. Where the arguments may
-// be moved, the factor of fewer bytes is whole over the axis.
+// distinct returns an error if an axis would split two different factors. If the
+// arguments may be moved, the factor with fewer bytes is made whole over the axis.
 func (c *Context) distinct(f Factors, fs map[int]*factor) error {
 	by := map[string]int{}
 	for _, n := range slices.Sorted(maps.Keys(fs)) {
@@ -236,10 +234,10 @@ func (c *Context) split(f Factors, n int, a string) (bytes int64) {
 	return bytes
 }
 
-// cutAlike returns an error if the parts of a split factor are not the same share of every
-// dimension that has the factor: where 7 rows of 8 are one dimension of 56, two ranks' parts
-// of the rows are 4 and 3 rows, and their parts of the elements 28 each. Where the arguments may
-// be moved, the factor is whole.
+// cutAlike returns an error if the parts of a split factor are not the same share of
+// every dimension with the factor: if 7 rows of 8 are one dimension of 56, two ranks'
+// parts of the rows are 4 and 3 rows, and their parts of the elements 28 each. If the
+// arguments may be moved, the factor is made whole.
 func (c *Context) cutAlike(f Factors, fs map[int]*factor) error {
 	type place struct {
 		what string
@@ -274,7 +272,7 @@ func (c *Context) cutAlike(f Factors, fs map[int]*factor) error {
 	return look("result", c.Eqn.Out, f.Out)
 }
 
-// holder returns the first argument that all the axes split.
+// holder returns the first argument split by all the axes.
 func (c *Context) holder(axes []string) int {
 	return slices.IndexFunc(c.In, func(s Spec) bool { return holds(s, axes) })
 }
@@ -285,7 +283,7 @@ func holds(s Spec, axes []string) bool {
 	return !slices.ContainsFunc(axes, func(a string) bool { return !slices.Contains(split, a) })
 }
 
-// blocks says for a message that types in blocks are cut between blocks.
+// blocks explains in a message that types in blocks are cut between blocks.
 func blocks(types ...graph.Type) string {
 	for _, t := range types {
 		if n, _ := t.DType.Block(); n > 1 {
@@ -321,7 +319,7 @@ type passing struct {
 	axes []string
 }
 
-// through returns the arguments whose pending sums stay pending.
+// through returns the arguments with pending sums that stay pending.
 func (c *Context) through(f Factors, fs map[int]*factor) passing {
 	var used []string
 	for _, x := range fs {
@@ -371,8 +369,8 @@ func (c *Context) through(f Factors, fs map[int]*factor) passing {
 	return passing{}
 }
 
-// Elementwise returns the factors of a primitive whose arguments and results all
-// have the shape of t.
+// Elementwise returns the factors of a primitive with the shape of t for all arguments
+// and results.
 func Elementwise(t graph.Type, args, results int, l Linearity) Factors {
 	dims := make([]int, t.Rank())
 	for i := range dims {

@@ -8,8 +8,9 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// FitMesh reads a mesh as ParseMesh does, in which the size of one axis may be *, as in "dp=*,ep=2": the mesh then has that
-// many ranks. It is an error if they do not divide over the other axes. Ranks of 0 make the axis 1 long.
+// FitMesh reads a mesh like ParseMesh, except that the size of one axis may be *, as in
+// "dp=*,ep=2": the mesh then has the given number of ranks. It is an error if they do not
+// divide over the other axes. Ranks of 0 make the size of the axis 1.
 func FitMesh(s string, ranks int) (Mesh, error) {
 	before, after, free := strings.Cut(s, "=*")
 	if !free {

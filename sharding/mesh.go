@@ -14,13 +14,14 @@ import (
 type Axis struct {
 	Name string
 	Size int
-	// Ranges, if not nil, has a part for each rank along the axis: a dimension of Ranges.Len()
-	// indices, such as the experts, is cut into these parts. All other dimensions are cut into
-	// parts that are as equal as can be.
+	// Ranges, if not nil, has a part for each rank along the axis: a dimension of
+	// Ranges.Len() indices, such as the experts, is cut into these parts. All other
+	// dimensions are cut as evenly as possible.
 	Ranges ep.Split
-	// Machines is the number of machines on which the ranks along the axis lie: as many on each,
-	// and those of a machine are neighbours. 0 and 1 mean one machine, or that it does not matter.
-	// Rows that travel to experts along the axis go once to each machine, and on from there.
+	// Machines is the number of machines of the ranks along the axis: equally many on
+	// each, with a machine's ranks next to each other. 0 and 1 mean one machine, or that
+	// it does not matter. Rows dispatched to experts along the axis are sent once to each
+	// machine, and forwarded there.
 	Machines int
 }
 
@@ -28,24 +29,24 @@ type Axis struct {
 // zero Mesh is one rank.
 type Mesh struct {
 	Axes []Axis
-	// Order, if not nil, names the rank at each place of the grid: the ranks along an axis are
-	// then those that the order puts there, such as ranks with a cable between them. Nil
-	// means rank i at place i.
+	// Order, if not nil, names the rank at each place of the grid. It determines the
+	// ranks along an axis, for example ranks with a cable between them. Nil means rank i
+	// at place i.
 	Order []int
-	// Blocks, if it is not 0, has every dimension of as many indices, or a multiple, cut between
-	// that many equal blocks of it only, so that each rank has whole ones. It means nothing for
-	// a mesh of more ranks than that.
+	// Blocks, if not 0, cuts every dimension with this number of indices, or a multiple,
+	// only between this many equal blocks, so that each rank has whole ones. It has no
+	// effect on a mesh of more ranks than that.
 	Blocks int
-	// dividing says that all parts count as equal in size; see Dividing.
+	// dividing: all parts count as equal in size; see Dividing.
 	dividing bool
 }
 
-// ParseMesh reads a mesh such as "dp=2,ep=4". The empty string is one rank. Instead of its
-// size an axis may have ranges, as ep.ParseSplit reads them: ep=0-95/96-127 are two ranks, of
-// which the first has 96 of 128 experts, and ep=128:3/1 are as many by shares. Before either may
-// stand a number of machines: ep=2x4 are 8 ranks on 2 machines (see Axis.Machines). Behind the axes
-// may stand the order of the ranks, as in "dp=2,ep=2 order=0,2,1,3", and behind these the number
-// of blocks that are not cut apart, as in "dp=3 blocks=8".
+// ParseMesh reads a mesh such as "dp=2,ep=4". The empty string is one rank. Instead of
+// its size an axis may have ranges in the form of ep.ParseSplit: ep=0-95/96-127 are two
+// ranks, the first with 96 of 128 experts, and ep=128:3/1 gives the same by shares. A
+// number of machines may precede either: ep=2x4 are 8 ranks on 2 machines (see
+// Axis.Machines). The axes may be followed by the order of the ranks, as in "dp=2,ep=2
+// order=0,2,1,3", and then by the number of indivisible blocks, as in "dp=3 blocks=8".
 func ParseMesh(s string) (Mesh, error) {
 	text, blocks, blocked := strings.Cut(" "+s, " blocks=")
 	axes, order, ordered := strings.Cut(strings.TrimPrefix(text, " "), " order=")
@@ -61,8 +62,9 @@ func ParseMesh(s string) (Mesh, error) {
 	return m, err
 }
 
-// Ordered returns the mesh with the ranks in the given order, such as "0,2,1,3": the numbers of
-// all ranks, of which the first is at the first place of the grid. "" leaves the mesh as it is.
+// Ordered returns the mesh with the ranks in the given order, such as "0,2,1,3": the
+// numbers of all ranks, in the order of their places in the grid. "" leaves the mesh
+// unchanged.
 func (m Mesh) Ordered(order string) (Mesh, error) {
 	if strings.TrimSpace(order) == "" {
 		return m, nil
@@ -141,7 +143,7 @@ func axisName(s string) bool {
 	return s != ""
 }
 
-// String prints the mesh as ParseMesh reads it.
+// String prints the mesh in the form of ParseMesh.
 func (m Mesh) String() string {
 	parts := make([]string, len(m.Axes))
 	for i, a := range m.Axes {
@@ -169,15 +171,15 @@ func (m Mesh) String() string {
 	return strings.TrimPrefix(text, " ")
 }
 
-// InBlocks returns the mesh with so many Blocks, or none if that is 0.
+// InBlocks returns the mesh with the given number of Blocks, or without if it is 0.
 func (m Mesh) InBlocks(blocks int) Mesh {
 	m.Blocks = blocks
 	return m
 }
 
-// Dividing returns the mesh with axes that count as dividing every dimension. A program is placed
-// on it to learn along which axes its values are split, whatever their sizes; no plan is made of
-// the placement.
+// Dividing returns the mesh with axes that count as dividing every dimension. Placing a
+// program on it finds the axes that split its values, whatever their sizes; no plan is
+// made of the placement.
 func (m Mesh) Dividing() Mesh {
 	m.dividing = true
 	return m
@@ -208,17 +210,18 @@ func (m Mesh) has(axis string) bool {
 	return slices.ContainsFunc(m.Axes, func(a Axis) bool { return a.Name == axis })
 }
 
-// Machines returns the number of machines on which the ranks along the axis lie, 1 if the mesh
-// does not say so.
+// Machines returns the number of machines of the ranks along the axis, 1 if the mesh does
+// not give it.
 func (m Mesh) Machines(axis string) int { return max(m.axis(axis).Machines, 1) }
 
-// Levels returns the names of the two levels of an axis whose ranks lie on several machines: along
-// the first, a rank's group has the ranks at the same place of each machine, and along the second
-// those of its machine. Together they are the axis. Collectives may run over them, and nothing is
-// placed on them.
+// Levels returns the names of the two levels of an axis over several machines: along the
+// first, a rank's group has the ranks at the same position in each machine, and along the
+// second the ranks of its machine. Together they are the axis. Collectives may run over
+// them, and nothing is placed on them.
 func Levels(axis string) (between, within string) { return axis + ":machines", axis + ":machine" }
 
-// axis returns the axis, or level of an axis, whose size is 0 if the mesh has none of that name.
+// axis returns the axis, or level of an axis, with the given name. Its size is 0 if the
+// mesh has none.
 func (m Mesh) axis(name string) Axis {
 	for _, a := range m.Axes {
 		if a.Name == name {
@@ -236,8 +239,8 @@ func (m Mesh) axis(name string) Axis {
 	return Axis{}
 }
 
-// validate returns an error for an order that is not one of all ranks, and for ranges that do
-// not fit their axis.
+// validate returns an error for an order that is no permutation of all ranks, and for
+// ranges that do not fit their axis.
 func (m Mesh) validate() error {
 	if m.Order != nil {
 		n := m.Ranks()
@@ -295,8 +298,8 @@ func (m Mesh) coord(rank int, axis string) int {
 	return c
 }
 
-// step returns the coordinate of a place along the axis or level, and the distance between places
-// of neighbouring coordinates. Both are 0 if the mesh has no such axis.
+// step returns the coordinate of a place along the axis or level, and the distance
+// between places with adjacent coordinates. Both are 0 if the mesh has no such axis.
 func (m Mesh) step(place int, axis string) (coord, step int) {
 	step = 1
 	for i := len(m.Axes) - 1; i >= 0; i-- {
@@ -319,8 +322,8 @@ func (m Mesh) step(place int, axis string) (coord, step int) {
 	return 0, 0
 }
 
-// Along returns the rank whose coordinate along the axis is coord, and whose other coordinates
-// are those of the given rank: that rank if the mesh has no such axis.
+// Along returns the rank with coordinate coord along the axis and the other coordinates
+// of the given rank. If the mesh has no such axis, it is the given rank.
 func (m Mesh) Along(rank int, axis string, coord int) int {
 	place := m.place(rank)
 	own, step := m.step(place, axis)
@@ -341,8 +344,8 @@ func (m Mesh) Index(rank int, axes []string) int {
 	return n
 }
 
-// Group returns the ranks whose coordinates differ from the rank's along the
-// given axes or levels only, in the order of their Index along the axes.
+// Group returns the ranks with coordinates that differ from the rank's along the given
+// axes or levels only, in the order of their Index along the axes.
 func (m Mesh) Group(rank int, axes []string) []int {
 	out := []int{rank}
 	for _, a := range axes {

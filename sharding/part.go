@@ -9,14 +9,14 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Cut returns part i of n units that axes split: size units that begin at unit start. i counts
-// the parts as Mesh.Index counts ranks along the axes. The first axis cuts the units into
-// contiguous parts that are as equal as can be: where p ranks do not divide n, the first
-// n mod p parts have one unit more, and some parts are empty if n < p. The next axis cuts each
-// of these parts in the same way, and so on. An axis that has ranges of as many units cuts them
-// into these ranges instead. Otherwise, if the mesh has Blocks that divide the units, it is
-// blocks that are cut so, and not units. So the parts along the last axes, one behind
-// another, are the part that the first axes give.
+// Cut returns part i of n units split by axes: size units from unit start on. i counts
+// the parts like Mesh.Index counts ranks along the axes. The first axis cuts the units
+// into contiguous parts, as evenly as possible: if p ranks do not divide n, the first n
+// mod p parts have one unit more, and some parts are empty if n < p. The next axis cuts
+// each of these parts in the same way, and so on. An axis with ranges of n units cuts
+// them into these ranges instead. Otherwise, if the mesh has Blocks that divide the
+// units, blocks are cut instead of units. So the concatenation of the parts along the
+// last axes is the part along the first axes.
 func (m Mesh) Cut(axes []string, n, i int) (start, size int) {
 	unit, blocked := 1, m.blocked(axes, n)
 	if blocked {
@@ -43,7 +43,7 @@ func (m Mesh) Cut(axes []string, n, i int) (start, size int) {
 	return start * unit, size * unit
 }
 
-// Cuts returns all parts of n units that axes split; see Cut.
+// Cuts returns all parts of n units split by axes; see Cut.
 func (m Mesh) Cuts(axes []string, n int) ep.Split {
 	s := make(ep.Split, m.Parts(axes)+1)
 	for i := range s.Parts() {
@@ -53,14 +53,15 @@ func (m Mesh) Cuts(axes []string, n int) ep.Split {
 	return s
 }
 
-// Part returns which of n units the rank has if axes split them; see Cut.
+// Part returns the rank's range of n units split by axes; see Cut.
 func (m Mesh) Part(rank int, axes []string, n int) (start, size int) {
 	return m.Cut(axes, n, m.Index(rank, axes))
 }
 
-// Part returns where the rank's part of dimension d begins, and its size, both in elements.
-// The whole value has type t. Elements of quantised types are cut between blocks. The rows
-// of a ragged value begin at 0 on every rank, and the size is what there is room for.
+// Part returns the start and the size of the rank's part of dimension d, both in
+// elements. The whole value has type t. Elements of quantised types are cut between
+// blocks. The rows of a ragged value begin at 0 on every rank, and the size is their
+// capacity.
 func (s Spec) Part(m Mesh, rank int, t graph.Type, d int) (start, size int) {
 	if d == 0 && s.Ragged != nil {
 		return 0, s.Ragged.Rows
@@ -70,7 +71,7 @@ func (s Spec) Part(m Mesh, rank int, t graph.Type, d int) (start, size int) {
 	return start * unit, size * unit
 }
 
-// Unit returns how many elements of dimension d are not cut apart.
+// Unit returns the number of elements of dimension d that are indivisible.
 func Unit(t graph.Type, d int) int {
 	if d == t.Rank()-1 {
 		n, _ := t.DType.Block()
@@ -79,7 +80,7 @@ func Unit(t graph.Type, d int) int {
 	return 1
 }
 
-// Box returns where the rank's part of a value of type t begins in every dimension, and
+// Box returns the start, in every dimension, of the rank's part of a value of type t, and
 // the type of the part.
 func (s Spec) Box(m Mesh, rank int, t graph.Type) (start []int, part graph.Type) {
 	start, part = make([]int, t.Rank()), graph.Type{DType: t.DType, Shape: make([]int, t.Rank())}
@@ -89,8 +90,8 @@ func (s Spec) Box(m Mesh, rank int, t graph.Type) (start []int, part graph.Type)
 	return start, part
 }
 
-// Local returns the type of a part that has room for every rank's: where parts differ in
-// size, every dimension is that of the largest.
+// Local returns the type of a part with capacity for every rank's: if parts differ in
+// size, every dimension is the largest one's.
 func (s Spec) Local(m Mesh, t graph.Type) graph.Type {
 	first := 0
 	if m.Order != nil {
@@ -118,7 +119,7 @@ func (m Mesh) ranged(axes []string) bool {
 	return slices.ContainsFunc(axes, func(a string) bool { return m.Ranges(a) != nil })
 }
 
-// Even reports whether all parts of n units that axes split have the same size.
+// Even reports whether all parts of n units split by axes have the same size.
 func (m Mesh) Even(axes []string, n int) bool {
 	if m.dividing {
 		return true
@@ -141,10 +142,11 @@ func (s Spec) Even(m Mesh, t graph.Type, d int) bool {
 	return m.Even(s.At(d), t.Shape[d]/Unit(t, d))
 }
 
-// Uneven prints a rank's part of a value of type t whose parts differ in size, such as
-// f32[7@ep,4]: dimensions with parts of different sizes have the size of the whole and the
-// axes that split it, other dimensions the size of the part. It returns "" if all parts have
-// the same type. Values of equal descriptions have parts of equal types on every rank.
+// Uneven prints a rank's part of a value of type t with parts that differ in size, such
+// as f32[7@ep,4]: dimensions with parts of different sizes have the size of the whole and
+// the axes that split it, other dimensions the size of the part. It returns "" if all
+// parts have the same type. Values with equal descriptions have parts of equal types on
+// every rank.
 func (s Spec) Uneven(m Mesh, t graph.Type) string {
 	dims, uneven := make([]string, t.Rank()), false
 	for d := range dims {
@@ -168,8 +170,8 @@ func (m Mesh) CutAlike(axes []string, n, k int) bool {
 	return n == k || m.Even(axes, n) && m.Even(axes, k) || m.blocked(axes, n) && m.blocked(axes, k)
 }
 
-// PlacesAlike reports whether a value of type t that s places has the same parts on m and on
-// another mesh: an equal one, or one with other Blocks that cut it alike.
+// PlacesAlike reports whether a value of type t with placement s has the same parts on m
+// and on another mesh: an equal one, or one with other Blocks that cut it alike.
 func (m Mesh) PlacesAlike(o Mesh, s Spec, t graph.Type) bool {
 	if m.Equal(o) {
 		return true

@@ -44,11 +44,11 @@ func inputs(p *graph.Program, m Mesh, given map[string]Spec) (map[*graph.Value]S
 		if spec.Ragged != nil {
 			return nil, fmt.Errorf("sharding: input %s: inputs are whole, split or pending, not ragged", v.Name)
 		}
-		if err := spec.named(); err != nil { // On would take it for an axis of size 1
+		if err := spec.named(); err != nil { // On would treat it as an axis of size 1
 			return nil, fmt.Errorf("sharding: input %s: %w", v.Name, err)
 		}
 		s, err := spec.On(m).Check(m, v.Type)
-		if wrong := spec.entries(v.Type); wrong != nil { // on any mesh, also on one without the axis
+		if wrong := spec.entries(v.Type); wrong != nil { // on any mesh, even without the axis
 			err = wrong
 		}
 		if err != nil {
@@ -97,8 +97,8 @@ func inputNames(p *graph.Program) string {
 	return text
 }
 
-// On returns s without the axes that m does not have: they count as axes of size 1, so
-// that one set of placements serves every mesh.
+// On returns s without the axes missing in m: they count as axes of size 1, so that one
+// set of placements serves every mesh.
 func (s Spec) On(m Mesh) Spec {
 	dims := make([][]string, len(s.Dims))
 	for i, axes := range s.Dims {
@@ -113,9 +113,9 @@ func (s Spec) On(m Mesh) Spec {
 	return s
 }
 
-// Donate gives results the placement of the input whose memory they take over. It takes the
-// index of a result by the name of an input. Inputs and results that do not exist, and pairs
-// that differ in type, are left to lowering.Lower, which reports them.
+// Donate gives results the placement of the input whose memory they reuse. It takes the
+// index of a result by the name of an input. Inputs and results that do not exist, and
+// pairs that differ in type, are left to lowering.Lower, which reports them.
 func (a *Assignment) Donate(pairs map[string]int) error {
 	for _, name := range slices.Sorted(maps.Keys(pairs)) {
 		in, o := a.Program.Input(name), pairs[name]

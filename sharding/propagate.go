@@ -15,27 +15,26 @@ import (
 type Assignment struct {
 	Program *graph.Program
 	Mesh    Mesh
-	// Spec is the placement of every value. The result of a Flexible primitive
-	// has the placement that follows from its arguments; each use makes its own.
+	// Spec is the placement of every value. The result of a Flexible primitive has the
+	// placement that follows from its arguments; each use makes its own.
 	Spec map[*graph.Value]Spec
-	// first is the placement in which a flexible result is first used.
+	// first is the placement of a flexible result at its first use.
 	first map[*graph.Value]Spec
 	// flexible holds the values that can be made in any placement.
 	flexible map[*graph.Value]bool
-	// leaves holds the place_like equations whose results stay pending; see loop.sums.
-	// passes holds those whose results are only placed once more.
+	// leaves holds the place_like equations with results that stay pending; see
+	// loop.sums. passes holds the ones with results that are only placed once more.
 	leaves, passes map[*graph.Eqn]bool
-	// derived holds the equations whose results lead to nothing but place_like, as the equations
-	// of a derivative do. Their arguments may be moved.
+	// derived holds the equations used by nothing but place_like, like the equations of a
+	// derivative. Their arguments may be moved.
 	derived map[*graph.Eqn]bool
-	// inside says that the program is the body of a loop, and moves that all its equations are
-	// derived.
+	// inside: the program is the body of a loop. moves: all its equations are derived.
 	inside, moves bool
-	// stopped returns the cause of the end of the context, nil while it lasts.
+	// stopped returns the cause once the context has ended, nil before.
 	stopped func() error
 	// loops holds the decisions for the loops of the program and of the bodies of its loops.
 	loops map[string]placedLoop
-	// wanted holds the placements of flexible values that are checked already.
+	// wanted holds the placements of flexible values already checked.
 	wanted map[string]bool
 	// Decision is the rule's answer for every equation that is not flexible.
 	Decision map[*graph.Eqn]Decision
@@ -44,16 +43,16 @@ type Assignment struct {
 	Out []Spec
 }
 
-// Propagate places p on m, given the placements of its inputs by name. An input that is
-// not named is whole on every rank, and axes that m does not have count as axes of size 1.
-// p holds no call (see graph.Inline).
+// Propagate places p on m, given the placements of its inputs by name. An input without a
+// placement is whole on every rank, and axes missing in m count as axes of size 1. p must
+// hold no call (see graph.Inline).
 //
-// A name with * is a pattern, in which * stands for any characters: layers.*.experts.*
-// places the experts' weights of every layer. An input of exactly that name comes first. A
+// A name with * is a pattern, and * matches any characters: layers.*.experts.* places the
+// experts' weights of every layer. An input of exactly that name takes precedence. A
 // pattern that matches no input is an error, and so are two patterns that place an input
 // differently, unless the input's own name is given too.
 //
-// Propagate ends with the context's cause if ctx ends.
+// If ctx ends, Propagate returns its cause.
 func Propagate(ctx context.Context, p *graph.Program, m Mesh, in map[string]Spec) (*Assignment, error) {
 	if err := m.validate(); err != nil {
 		return nil, err
@@ -76,8 +75,8 @@ func newAssignment(p *graph.Program, m Mesh) *Assignment {
 		Spec: map[*graph.Value]Spec{}, first: map[*graph.Value]Spec{}, flexible: map[*graph.Value]bool{}, wanted: map[string]bool{}, Decision: map[*graph.Eqn]Decision{}}
 }
 
-// equations places the equations, once the inputs are placed. What can be made in any placement
-// is made for each of its uses.
+// equations places the equations, once the inputs are placed. Values that can be made in
+// any placement are made for each of their uses.
 func (a *Assignment) equations() error {
 	a.passes, a.derived = usesOf(a.Program).passes(a.Program), derived(a.Program)
 	for _, e := range a.Program.Eqns {
@@ -91,9 +90,9 @@ func (a *Assignment) equations() error {
 	return nil
 }
 
-// finish places the results: the first ones as carried says, which is empty for programs
-// that are no bodies, and the others where they are. Pending sums are completed, except
-// those that an equation leaves pending (see Leaver).
+// finish places the results: the first ones according to carried, which is empty for
+// programs that are no bodies, and the others as they are. Pending sums are completed,
+// except those that an equation leaves pending (see Leaver).
 func (a *Assignment) finish(carried []Spec) error {
 	for i, v := range a.Program.Out {
 		s := a.Spec[v]
@@ -153,15 +152,15 @@ func (a *Assignment) place(e *graph.Eqn) error {
 	return nil
 }
 
-// want checks that v can be had in placement to, where the arguments of c's equation may be moved
-// by moving. It follows flexible definitions.
+// want checks that v is available in placement to, moving the arguments of c's equation
+// if allowed. It follows flexible definitions.
 func (a *Assignment) want(c *Context, v *graph.Value, to Spec) error {
 	if _, err := to.Check(a.Mesh, v.Type); err != nil {
-		return a.fail(c, err) // the rule splits v as another argument of another size
+		return a.fail(c, err) // the rule splits v like another argument of another size
 	}
 	if a.flexible[v] {
 		if !IsZero(v) {
-			to = to.Resolved() // the first rank takes it, where it is to be a summand
+			to = to.Resolved() // as a summand, the first rank holds it
 		}
 		key := fmt.Sprintf("%p %s %p %t", v, to.Format(v.Type), to.Ragged, c.moves)
 		if a.wanted[key] {
@@ -197,7 +196,7 @@ func (a *Assignment) want(c *Context, v *graph.Value, to Spec) error {
 	return nil
 }
 
-// since adds to an error about the axes that split v where the split comes from.
+// since adds the origin of the split to an error about the axes that split v.
 func (a *Assignment) since(v *graph.Value, err error) error {
 	var split *splitError
 	if !errors.As(err, &split) || v.Def == nil {
@@ -231,9 +230,10 @@ func (a *Assignment) fail(c *Context, err error) error {
 	return &graph.Error{Pos: c.Eqn.Pos, Prim: c.Eqn.Prim.Name(), Args: c.Args(), Err: err}
 }
 
-// follows reports whether c's equation combines, element by element, or rearranges values that can
-// be made in any placement. Its result can then be made in any placement too. A reshape of a batch
-// whose rows move, so that the decision is not one of the rearrangement, is made once.
+// follows reports whether c's equation combines, element by element, or rearranges values
+// that can be made in any placement. Its result can then be made in any placement as
+// well. A reshape of a batch that must move rows is decided otherwise than by the
+// rearrangement, and is made once.
 func (a *Assignment) follows(c *Context, dec Decision) bool {
 	for _, v := range c.Eqn.In {
 		if !a.flexible[v] {
@@ -248,7 +248,7 @@ func (a *Assignment) follows(c *Context, dec Decision) bool {
 }
 
 // read returns the arguments of e that must have the placements of the decision: all,
-// except those that a barrier only waits for.
+// except those for which a barrier only waits.
 func read(e *graph.Eqn) []*graph.Value {
 	if _, ok := e.Prim.(graph.BarrierOp); ok {
 		return e.In[:1]
@@ -256,14 +256,14 @@ func read(e *graph.Eqn) []*graph.Value {
 	return e.In
 }
 
-// behind reports whether e is a barrier whose value can be made in any placement.
+// behind reports whether e is a barrier with a value that can be made in any placement.
 func (a *Assignment) behind(e *graph.Eqn) bool {
 	_, ok := e.Prim.(graph.BarrierOp)
 	return ok && a.flexible[e.In[0]]
 }
 
-// Flexible reports whether v can be made in any placement without moving data,
-// as a constant can. Each use of v then makes its own copy.
+// Flexible reports whether v can be made in any placement without moving data, like a
+// constant. Each use of v then makes its own copy.
 func (a *Assignment) Flexible(v *graph.Value) bool { return a.flexible[v] }
 
 // Context returns the context in which e is placed.
@@ -294,8 +294,8 @@ func (a *Assignment) printing() graph.PrintOptions {
 	}
 }
 
-// decide asks the rule of the context's primitive. Structural primitives of
-// package graph have their rules here.
+// decide asks the rule of the context's primitive. Structural primitives of package graph
+// have their rules here.
 func decide(c *Context) (Decision, error) {
 	switch p := c.Eqn.Prim.(type) {
 	case graph.FullOp:
@@ -339,7 +339,7 @@ func decide(c *Context) (Decision, error) {
 }
 
 // rowsLike returns the placement of rows in expert order with the other dimensions of a
-// constant, whose rows have any order.
+// constant, which has rows in any order.
 func (c *Context) rowsLike(rows, constant Spec) Spec {
 	out := Spec{Dims: slices.Clone(rows.Dims), Ragged: rows.Ragged}
 	for d := 1; d < len(out.Dims); d++ {
@@ -357,8 +357,7 @@ func isPointwise(p graph.Primitive) bool {
 	return false
 }
 
-// IsFlexible reports whether p's result can be made in any placement, whatever
-// its arguments are.
+// IsFlexible reports whether p's result can be made in any placement, for any arguments.
 func IsFlexible(p graph.Primitive) bool {
 	switch p.(type) {
 	case graph.FullOp, Flexible:
@@ -368,8 +367,8 @@ func IsFlexible(p graph.Primitive) bool {
 }
 
 // ShardAs asks the context's flexible primitive for its result in placement out. The
-// decision may have a result in which some dimensions are whole that out splits; ranks then
-// take their parts.
+// decision may have a result with whole dimensions that out splits; ranks then take their
+// parts.
 func ShardAs(c *Context, out Spec) (Decision, error) {
 	switch p := c.Eqn.Prim.(type) {
 	case graph.FullOp:

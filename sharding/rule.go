@@ -11,24 +11,25 @@ import (
 // Rule is implemented by primitives that can be placed.
 type Rule interface {
 	graph.Primitive
-	// Shard returns where the results lie and where the arguments must lie for that, given
-	// where the arguments are now. The engine completes pending sums and takes parts of whole
-	// values by itself. Any other move is an error that names sharding_constraint as the
-	// remedy, except in a derivative, whose equations gather their arguments (see Context.Place).
+	// Shard returns the placements of the results, and the placements of the arguments
+	// required for them, given the arguments' current placements. The engine completes
+	// pending sums and takes parts of whole values by itself. Any other move is an error
+	// that names sharding_constraint as the remedy, except in a derivative, where
+	// equations gather their arguments (see Context.Place).
 	Shard(c *Context) (Decision, error)
 }
 
-// Flexible is implemented by rules whose result a rank can make in any
-// placement without moving data (constants, iota, broadcasts, random bits).
+// Flexible is implemented by rules with a result that a rank can make in any placement
+// without moving data (constants, iota, broadcasts, random bits).
 type Flexible interface {
 	Rule
 	// ShardAs returns the decision that gives the result the placement out.
 	ShardAs(c *Context, out Spec) (Decision, error)
 }
 
-// Pointwise is implemented by rules whose arguments and single result have the same shape and
-// placement; an argument may be a scalar instead. If all arguments can be made in any
-// placement, so can the result.
+// Pointwise is implemented by rules with the same shape and placement for all arguments
+// and the single result; an argument may be a scalar instead. If all arguments can be
+// made in any placement, so can the result.
 type Pointwise interface {
 	Rule
 	Pointwise()
@@ -39,41 +40,43 @@ type Pointwise interface {
 // result: dimensions without a factor are made whole, and ranks take their parts of them.
 type Rearranging interface {
 	Rule
-	// Factors returns the factors by which the rule places its equation, where dimension 0 is
+	// Factors returns the factors for placing the rule's equation, where dimension 0 is
 	// rows in expert order or not.
 	Factors(c *Context, rows bool) Factors
 }
 
-// Leaver is implemented by rules that place their argument. Where their result is a result
-// of the program, it stays pending if the rule leaves it so. Pending sums of other results
-// are completed.
+// Leaver is implemented by rules that place their argument. If their result is a result
+// of the program and the rule leaves it pending, it stays so. Pending sums of other
+// results are completed.
 type Leaver interface {
 	Rule
 	LeavesPending()
 }
 
-// Blocked is implemented by rules that sum over a split dimension and leave the sum pending,
-// and that can make the sum of each of a number of equal blocks of the dimension instead, and
-// add these in pairs: the sum of the first half of the blocks, formed so, plus that of the
-// other half. A rank has some of the blocks. Where each has one part of that tree, all of one
-// size, its sum is left pending; otherwise the ranks complete the sum at once.
+// Blocked is implemented by rules that sum over a split dimension, leaving the sum
+// pending, and that can instead sum each of a number of equal blocks of the dimension and
+// add these in pairs: the sum of the first half of the blocks, formed recursively, plus
+// the sum of the other half. A rank has some of the blocks. If every rank has one
+// subtree, all of one size, its sum is left pending; otherwise the ranks complete the sum
+// at once.
 type Blocked interface {
 	Rule
-	// InBlocks returns the primitive that does so with that many blocks, a power of two, for
-	// an equation whose arguments are placed as in. It may return one that leaves no sum
-	// pending, and has the same bits on every mesh. The error says why there is neither.
+	// InBlocks returns the primitive for that with the given number of blocks, a power of
+	// two, for an equation with arguments placed as in. It may return one that leaves no
+	// sum pending, and has the same bits on every mesh. It is an error if there is
+	// neither.
 	InBlocks(e *graph.Eqn, in []Spec, blocks int) (graph.Primitive, error)
 }
 
-// Context is what a rule decides from.
+// Context is the input of a rule's decision.
 type Context struct {
 	Mesh Mesh
 	Eqn  *graph.Eqn
 	// In are the placements of the arguments, normalised.
 	In []Spec
 
-	asg   *Assignment // which the equation is placed for
-	moves bool        // the equation is one of a derivative, whose arguments may be moved
+	asg   *Assignment // the assignment being made
+	moves bool        // the equation belongs to a derivative, so its arguments may be moved
 }
 
 // Decision is a rule's answer: one Spec per argument and per result.
@@ -101,8 +104,8 @@ func (c *Context) Args() string {
 	return s
 }
 
-// Whole returns the decision that needs every argument whole and gives whole results. Pending
-// sums are completed first; a split argument is an error.
+// Whole returns the decision with every argument and result whole. Pending sums are
+// completed first; a split argument is an error.
 func (c *Context) Whole() (Decision, error) {
 	f := Factors{}
 	for _, v := range c.Eqn.In {
@@ -122,10 +125,10 @@ func whole(n int) []int {
 	return d
 }
 
-// Free reports whether a value in placement from can be had in placement to without an explicit
-// constraint: by completing a pending sum, by each rank taking its part of a dimension that it
-// holds whole, or both. A value is also the pending sum of itself on the first rank and of
-// zeros on the others.
+// Free reports whether a value in placement from is available in placement to without an
+// explicit constraint: by completing a pending sum, by each rank taking its part of a
+// dimension that it holds whole, or both. A value is also the pending sum of itself on
+// the first rank and of zeros on the others.
 func Free(from, to Spec, t graph.Type) error {
 	if err := sameRows(from, to, t); err != nil {
 		return err
@@ -144,8 +147,8 @@ func Free(from, to Spec, t graph.Type) error {
 	return nil
 }
 
-// sameRows returns an error if one placement has rows in expert order and the other has not the
-// same: no exchange moves these.
+// sameRows returns an error if one placement has rows in expert order and the other has
+// not the same: no exchange moves these.
 func sameRows(from, to Spec, t graph.Type) error {
 	if !from.Ragged.same(to.Ragged) {
 		switch {
@@ -170,8 +173,8 @@ func move(from, to Spec, t graph.Type, dim int) error {
 	return &splitError{-1, from.At(dim), fmt.Sprintf("%s is needed as %s: dimension %d would have to move between ranks; say so with sharding_constraint spec=%q", from.Format(t), to.Format(t), dim, to.String())}
 }
 
-// splitError refuses the placement of an argument of an equation, or of the value that is asked
-// for where arg is -1, because of axes that split it.
+// splitError refuses the placement of an argument of an equation, or of the requested
+// value if arg is -1, because of axes that split it.
 type splitError struct {
 	arg  int
 	axes []string

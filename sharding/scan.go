@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// loop is scan, which it calls once for each placement of the arguments: the body of a loop is
+// loop is scan, called once for each placement of the arguments: the body of a loop is
 // placed several times, and so are the loops in it.
 func (c *Context) loop(s graph.ScanOp) (Decision, error) {
 	key := fmt.Sprintf("%p %s %t", c.Eqn, c.Args(), c.moves)
@@ -27,12 +27,12 @@ type placedLoop struct {
 
 // scan places a loop: its body, once for all iterations, and its arguments and results.
 //
-// What is carried must have the same placement before and after an iteration. It begins
-// with the placement of the first carried values. If the body carries on a value that is
+// A carried value must have the same placement before and after an iteration. It begins
+// with the placement of the first carried value. If the body carries on a value that is
 // split further, that is tried as the placement of the carried value, until nothing
-// changes any more, or the body cannot work on it. What the body then still carries on in another placement is moved at
-// the end of each iteration. What the body only adds pending sums to stays pending until
-// the loop has ended (see loop.sums).
+// changes any more, or the body cannot work on it. A value that the body still carries on
+// in another placement is moved at the end of each iteration. A value to which the body
+// only adds pending sums stays pending until the loop has ended (see loop.sums).
 func (c *Context) scan(s graph.ScanOp) (Decision, error) {
 	consts, carry, each := graph.ScanArgs(s, c.In)
 	_, _, values := graph.ScanArgs(s, c.Eqn.In)
@@ -87,25 +87,25 @@ func (c *Context) scan(s graph.ScanOp) (Decision, error) {
 	return dec, nil
 }
 
-// stacked returns the placement of an array whose slices along dimension 0 lie at s.
+// stacked returns the placement of an array with slices along dimension 0 in placement s.
 func stacked(s Spec) Spec {
 	s.Dims = slices.Concat([][]string{nil}, s.Dims)
 	return s
 }
 
-// loop is a loop whose body is being placed.
+// loop is a loop with a body being placed.
 type loop struct {
 	*Context
 	s  graph.ScanOp
 	in []Spec // of the body's inputs
-	// leaves are the place_like equations of the body whose results stay pending.
+	// leaves are the place_like equations of the body with results that stay pending.
 	leaves map[*graph.Eqn]bool
-	// gathers says that all the body's equations may have their arguments moved: the body of a
-	// derivative cannot work on them as they lie.
+	// gathers: all the body's equations may have their arguments moved, because the body
+	// of a derivative cannot work on them as they are.
 	gathers bool
 }
 
-// place places the body, and sets the placements of what is carried.
+// place places the body, and sets the placements of carried values.
 func (l *loop) place() (*Assignment, error) {
 	carried := l.in[l.s.Consts:][:l.s.Carry]
 	body, err := l.propagate(l.s.Body)
@@ -126,7 +126,7 @@ func (l *loop) place() (*Assignment, error) {
 		}
 		if again {
 			split, err := l.propagate(l.s.Body)
-			if err != nil { // the body cannot work on what is split so: it moves it back
+			if err != nil { // the body cannot work on values with this split: it moves them back
 				copy(carried, was)
 				break
 			}
@@ -158,7 +158,7 @@ func (l *loop) place() (*Assignment, error) {
 	return body, body.finish(carried)
 }
 
-// has reports whether v can be had in placement to.
+// has reports whether v is available in placement to.
 func (a *Assignment) has(v *graph.Value, to Spec) bool {
 	if a.flexible[v] {
 		a.wanted = map[string]bool{}
@@ -167,9 +167,9 @@ func (a *Assignment) has(v *graph.Value, to Spec) bool {
 	return Free(a.Spec[v], to, v.Type) == nil
 }
 
-// whole says how an array gets a dimension 0 that no axes split. If the loop takes blocks of a
-// batch, [batch] reshaped to [block, blocks], the batch's split moves to the blocks when a block
-// has too few rows for the ranks.
+// whole explains how an array gets a dimension 0 that no axes split. If the loop runs
+// over blocks of a batch, [batch] reshaped to [block, blocks], the batch's split moves to
+// the blocks when a block has too few rows for the ranks.
 func (c *Context) whole(v *graph.Value, axes []string) string {
 	ranks := c.Mesh.Parts(axes)
 	for e := v.Def; e != nil && len(e.In) == 1; e = e.In[0].Def {
@@ -181,7 +181,7 @@ func (c *Context) whole(v *graph.Value, axes []string) string {
 	return "split another dimension, or gather it with sharding_constraint"
 }
 
-// propagate places the equations of the body p for inputs that lie at l.in.
+// propagate places the equations of the body p for inputs with the placements l.in.
 func (l *loop) propagate(p *graph.Program) (*Assignment, error) {
 	a := newAssignment(p, l.Mesh)
 	a.stopped, a.loops = l.asg.stopped, l.asg.loops

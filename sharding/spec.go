@@ -12,28 +12,26 @@ import (
 
 // Spec is the placement of one value on a mesh.
 type Spec struct {
-	// Dims holds, per dimension, the mesh axes that split it into parts that are as
-	// equal as can be (see Part). The first axis is the major one. Every rank holds the whole of a
-	// dimension whose entry is missing or empty. An axis occurs at most once in
-	// a Spec.
+	// Dims holds, per dimension, the mesh axes that split it as evenly as possible (see
+	// Part). The first axis is the major one. A dimension with a missing or empty entry
+	// is whole on every rank. An axis occurs at most once in a Spec.
 	Dims [][]string
-	// Ragged, if not nil, says that dimension 0 is rows in expert order. How
-	// many rows a rank holds is known only when the program runs.
+	// Ragged, if not nil, declares that dimension 0 is rows in expert order. The number
+	// of rows on a rank is known only when the program runs.
 	Ragged *Ragged
 	// Pending lists, in mesh order, the axes along which the ranks' parts must
 	// still be added up to give the value.
 	Pending []string
 }
 
-// Ragged describes rows in expert order, as ep_dispatch produces them.
+// Ragged describes rows in expert order, as produced by ep_dispatch.
 type Ragged struct {
 	// Routing is the value that determines the order of the rows.
 	Routing *graph.Value
-	// Tokens lists the axes that split the tokens of which the rows are copies. Rows are
-	// split over these axes, and over the axis of the experts even if every rank along it
-	// has the same tokens.
+	// Tokens lists the axes that split the rows' tokens. Rows are split over these axes,
+	// and over the axis of the experts even if every rank along it has the same tokens.
 	Tokens []string
-	// Rows is the number of rows that one rank has room for.
+	// Rows is the capacity of one rank in rows.
 	Rows int
 	// Layer is the dispatching primitive. Rows with different layers or
 	// routings cannot be combined.
@@ -66,10 +64,10 @@ func Split(dims ...string) Spec {
 	return s
 }
 
-// ParseSpec reads a Spec in the syntax of -place, such as "dp.ep" or "_,tp":
-// one entry per dimension, separated by commas; axes within an entry separated
-// by dots; "_" for a whole dimension. Missing entries are whole. Axes along which sums are
-// pending stand in braces at the end, as in "_,tp{+dp+ep}".
+// ParseSpec reads a Spec in the syntax of -place, such as "dp.ep" or "_,tp": one entry
+// per dimension, separated by commas; axes within an entry separated by dots; "_" for a
+// whole dimension. Missing entries are whole. Axes with pending sums are in braces at the
+// end, as in "_,tp{+dp+ep}".
 func ParseSpec(s string) (Spec, error) {
 	var dims []string
 	text, sums, pending := strings.Cut(s, "{")
@@ -112,7 +110,7 @@ func (s Spec) At(i int) []string {
 	return nil
 }
 
-// String prints the Spec as ParseSpec reads it.
+// String prints the Spec in the form of ParseSpec.
 func (s Spec) String() string {
 	dims := make([]string, len(s.Dims))
 	for i, a := range s.Dims {
@@ -185,8 +183,8 @@ func (s Spec) Axes() []string {
 	return out
 }
 
-// Varies returns every axis along which ranks hold something different: those that split
-// a dimension, and those along which each rank holds a summand.
+// Varies returns every axis along which ranks hold different data: the axes that split a
+// dimension, and the axes along which each rank holds a summand.
 func (s Spec) Varies() []string { return append(s.Axes(), s.Pending...) }
 
 // Resolved returns s without pending sums.
@@ -219,8 +217,8 @@ func (s Spec) named() error {
 	return nil
 }
 
-// Check returns s normalised: one entry per dimension, and no axes of size 1.
-// An error says why s cannot place a value of type t on m.
+// Check returns s normalised: one entry per dimension, and no axes of size 1. It is an
+// error if s cannot place a value of type t on m.
 func (s Spec) Check(m Mesh, t graph.Type) (Spec, error) {
 	if err := s.entries(t); err != nil {
 		return s, err

@@ -6,15 +6,16 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// sums places the body of a loop so that what its iterations add up stays pending until the
-// loop has ended: ranks then exchange data once, and not in every iteration. In a loop that is
-// in the body of another, which may add them up, the gradients that iterations return stay
-// pending, too. Elsewhere each iteration adds up its own: those of all iterations at once are
-// as many bytes, and would be held twice. sums returns nil if there is neither.
+// sums places the body of a loop so that sums accumulated by its iterations stay pending
+// until the loop has ended: ranks then exchange data once, and not in every iteration. In
+// a loop inside the body of another, which may add them up, the gradients returned by
+// iterations stay pending as well. Elsewhere each iteration adds up its own: the
+// gradients of all iterations at once have as many bytes, and would be held twice. sums
+// returns nil if there is neither.
 //
-// A carried value is such a sum if the body adds to it and reads it for nothing else, and if
-// what is added is pending. A gradient is pending, too, although it is placed like its
-// value, if it is read for nothing but the sum.
+// A carried value is such a sum if the body adds to it and reads it for nothing else, and
+// if the addend is pending. A gradient is pending as well, although it is placed like its
+// value, if it is read only for the sum.
 func (l *loop) sums() *Assignment {
 	u := usesOf(l.s.Body)
 	carried := l.in[l.s.Consts:][:l.s.Carry]
@@ -87,7 +88,7 @@ func (l *loop) sums() *Assignment {
 	return nil
 }
 
-// uses says what uses the values of a program.
+// uses records the uses of the values of a program.
 type uses struct {
 	count map[*graph.Value]int        // by equations and as results
 	by    map[*graph.Value]*graph.Eqn // the last equation that reads it
@@ -108,7 +109,7 @@ func usesOf(p *graph.Program) uses {
 }
 
 // added returns the other arguments of the equations that lead from the value at to the
-// value sum, nil if at, or something on the way, is read for anything else.
+// value sum, nil if at, or a value in between, is read for anything else.
 func (u uses) added(at, sum *graph.Value) []*graph.Value {
 	var others []*graph.Value
 	for at != sum {
@@ -129,8 +130,8 @@ func (u uses) added(at, sum *graph.Value) []*graph.Value {
 	return others
 }
 
-// placed appends to list the place_like equations that v is computed from, if nothing else
-// reads their results.
+// placed appends to list the place_like equations from which v is computed, if nothing
+// else reads their results.
 func (u uses) placed(list []*graph.Eqn, v *graph.Value) []*graph.Eqn {
 	if v.Def == nil || u.count[v] != 1 {
 		return list
@@ -144,9 +145,9 @@ func (u uses) placed(list []*graph.Eqn, v *graph.Value) []*graph.Eqn {
 	return list
 }
 
-// passes returns the place_like equations whose result is only placed once more. What is
-// pending is then added up on the way to the second place, by one reduce_scatter where a
-// gradient goes to parts of what it is the gradient of.
+// passes returns the place_like equations with a result that is only placed once more. A
+// pending sum is then completed while moving to the second placement, by one
+// reduce_scatter if a gradient goes to the shards of its value.
 func (u uses) passes(p *graph.Program) map[*graph.Eqn]bool {
 	list := map[*graph.Eqn]bool{}
 	for _, e := range p.Eqns {
@@ -162,10 +163,11 @@ func (u uses) passes(p *graph.Program) map[*graph.Eqn]bool {
 	return list
 }
 
-// derived returns the equations whose results are read by nothing but place_like, to be moved, and
-// other such equations. The values that a result is placed like are not read.
+// derived returns the equations with results that are read only by place_like, to be
+// moved, and by other such equations. The values that a result is placed like are not
+// read.
 func derived(p *graph.Program) map[*graph.Eqn]bool {
-	other := map[*graph.Value]bool{} // is read by something else
+	other := map[*graph.Value]bool{} // is read by another equation
 	for _, v := range p.Out {
 		other[v] = true
 	}
