@@ -10,7 +10,7 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// expertPart is the part of a program that computes on rows in expert order, from the
+// expertPart is the part of a program computing on rows in expert order, from the
 // dispatch to the combine of one routing.
 type expertPart struct {
 	dispatch, combine *graph.Eqn

@@ -11,7 +11,7 @@ import (
 )
 
 // Device runs the instructions of a plan next to the host; it is given as Options.Device.
-// Close it after the jobs that use it. Their results stay readable.
+// Close it after the jobs using it. Their results stay readable.
 type Device interface {
 	runtime.Device
 	Close() error

@@ -55,7 +55,7 @@ type Config struct {
 	// batch and the experts over dp and ep. It is the number of blocks into which the
 	// batch is divided: a power of two, such as 8. Every sum over the batch, such as a
 	// weight's gradient, is computed per block, and the blocks' sums are added in pairs,
-	// independent of the ranks that hold them.
+	// independent of the ranks holding them.
 	//
 	// Blocks divide the batch, and a rank holds whole ones: 8 blocks over 3 ranks are 3,
 	// 3 and 2, as in Mesh.Blocks. So there are at most as many ranks as blocks, and steps

@@ -19,8 +19,8 @@ type Array struct {
 	slabs [][]byte
 }
 
-// Elem is a Go type that stores an element type one to one. F16 and BF16 are
-// stored as Half and Brain, F8_E4M3 and F8_E5M2 as E4M3 and E5M2.
+// Elem is a Go type storing an element type one to one. F16 and BF16 are stored as Half
+// and Brain, F8_E4M3 and F8_E5M2 as E4M3 and E5M2.
 type Elem interface {
 	float64 | float32 | Brain | Half | E4M3 | E5M2 | int32 | int64 | uint8 | uint32 | bool
 }

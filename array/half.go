@@ -9,9 +9,9 @@ import (
 // Float32 returns x exactly: every bfloat16 number is a float32 number.
 func (x Brain) Float32() float32 { return math.Float32frombits(uint32(x) << 16) }
 
-// BrainOf returns x rounded to the nearest bfloat16 number, ties to even. A
-// value that rounds past the largest number becomes an infinity. A NaN becomes
-// a quiet NaN with the same sign and the upper bits of its payload.
+// BrainOf returns x rounded to the nearest bfloat16 number, ties to even. A value
+// rounding past the largest number becomes an infinity. A NaN becomes a quiet NaN with
+// the same sign and the upper bits of its payload.
 func BrainOf(x float32) Brain {
 	b := math.Float32bits(x)
 	if b&0x7fffffff > 0x7f800000 {
@@ -36,9 +36,9 @@ func (x Half) Float32() float32 {
 	return math.Float32frombits(sign | (b<<13 + (127-15)<<23))
 }
 
-// HalfOf returns x rounded to the nearest binary16 number, ties to even. A
-// value that rounds past 65504 becomes an infinity. A NaN becomes a quiet NaN
-// with the same sign and the upper bits of its payload.
+// HalfOf returns x rounded to the nearest binary16 number, ties to even. A value rounding
+// past 65504 becomes an infinity. A NaN becomes a quiet NaN with the same sign and the
+// upper bits of its payload.
 func HalfOf(x float32) Half {
 	b := math.Float32bits(x)
 	sign := Half(b >> 16 & 0x8000)

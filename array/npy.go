@@ -203,8 +203,8 @@ func readElements(r io.Reader, t graph.Type, fortran bool) (Array, error) {
 	return a, nil
 }
 
-// inFile returns an error if r is a file that ends before the next n bytes, before
-// anything is read or allocated.
+// inFile returns an error if r is a file ending before the next n bytes, before anything
+// is read or allocated.
 func inFile(r io.Reader, n int64) error {
 	f, ok := r.(*os.File)
 	if !ok {

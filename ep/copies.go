@@ -8,7 +8,7 @@ import (
 )
 
 // Copies maps replicas to experts: Copies[c] is the expert of replica c. Every expert has
-// at least one replica. Replicas are numbered in the order of the ranks that hold them,
+// at least one replica. Replicas are numbered in the order of the ranks holding them,
 // according to a Split of the replicas. In a layer with replicated experts, replicas
 // replace experts: rows are sent to replicas, and a rank holds the weights of its
 // replicas.

@@ -48,10 +48,10 @@
 // drops over the replicas, which replace the experts in the following steps.
 //
 // Slices belong to the caller; the package keeps none of them. Only NewPlan, Measure and
-// the functions that make a Split or Copies allocate. Inconsistent lengths are a mistake
-// in the calling code and make Go's bounds checks panic. Values supplied by users
-// (indices, sizes, groups, replicas) are checked by Count, Layer.Check, Group.Validate
-// and Copies.Index, which return errors.
+// the functions making a Split or Copies allocate. Inconsistent lengths are a mistake in
+// the calling code and make Go's bounds checks panic. Values supplied by users (indices,
+// sizes, groups, replicas) are checked by Count, Layer.Check, Group.Validate and
+// Copies.Index, which return errors.
 //
 // Begin with NewPlan, which does all of these steps for one rank. The package moves no
 // rows and multiplies nothing.

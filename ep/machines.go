@@ -16,7 +16,7 @@ type Machines struct {
 // each returns the number of members of a machine.
 func (g Machines) each() int { return len(g.Sources) / g.N }
 
-// machine returns the machine that owns expert e, -1 for e = -1.
+// machine returns the machine owning expert e, -1 for e = -1.
 func (g Machines) machine(e int32) int {
 	if e < 0 {
 		return -1
@@ -33,9 +33,9 @@ type Passage struct {
 	// machine of the row's own member, then in token order. Number j ≥ 0 is the j-th row
 	// received from other machines, and -1-t the row of the member's own token t.
 	Pass []int32
-	// Home int32[tokens of the member,k] has, for every pair, the row that returns for
-	// it: an index of Pass for pairs of the own machine, len(Pass) plus an index of Out
-	// for others, -1 for a pair that is not kept. Relay int32[rows received from other
+	// Home int32[tokens of the member,k] has, for every pair, the row returning for it:
+	// an index of Pass for pairs of the own machine, len(Pass) plus an index of Out for
+	// others, -1 for a pair that is not kept. Relay int32[rows received from other
 	// machines,k] has an index of Pass for the pairs of this machine, and -1.
 	Home, Relay []int32
 	// Between int32[2,machines] is the number of rows sent to and received from each

@@ -54,7 +54,7 @@ func (g Group) RecvOrder(order, next, kept []int32, member int) int {
 // Inverse sets inverse[order[j]] to j, and all other elements to -1. The inverse of a
 // SendOrder gives, for every pair, its position among the rows sent, which is also its
 // position among the rows that return. The inverse of a RecvOrder gives, for every row,
-// the received row that fills it, and -1 for padding. The elements of order must be
+// the received row filling it, and -1 for padding. The elements of order must be
 // distinct.
 func Inverse(inverse, order []int32) {
 	for i := range inverse {

@@ -1,9 +1,9 @@
 package ep
 
-// A token's row is sent once to each member that owns at least one of the token's
-// experts. The functions below list the rows sent and received, and map received rows to
-// the rows of a zone. They compute this from chosen int32[T,K], the expert of each kept
-// pair, and -1 for all other pairs.
+// A token's row is sent once to each member owning at least one of the token's experts.
+// The functions below list the rows sent and received, and map received rows to the rows
+// of a zone. They compute this from chosen int32[T,K], the expert of each kept pair, and
+// -1 for all other pairs.
 
 // Keep sets the elements of chosen to -1 for the pairs dropped by the capacity: their
 // position in the queue of their expert is at least the capacity, which must be above 0.

@@ -52,10 +52,10 @@ func (s Split) Largest() int {
 	return most
 }
 
-// Owner returns the part that contains item x, which must be in range.
+// Owner returns the part containing item x, which must be in range.
 func (s Split) Owner(x int) int {
 	lo, hi := 0, s.Parts()-1
-	for lo < hi { // the first part that ends after x
+	for lo < hi { // the first part ending after x
 		if mid := (lo + hi) / 2; s[mid+1] > x {
 			hi = mid
 		} else {

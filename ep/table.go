@@ -40,7 +40,7 @@ func Before(before, table []int32, source int) {
 	}
 }
 
-// Kept sets kept to the table of pairs that remain after drops: clamp(capacity - Σ_{r<s}
+// Kept sets kept to the table of pairs remaining after drops: clamp(capacity - Σ_{r<s}
 // table[r,e], 0, table[s,e]), or all pairs if the capacity is 0. kept and table may be
 // the same slice.
 func Kept(kept, table []int32, experts, capacity int) {

@@ -43,15 +43,15 @@ type LinkError struct {
 func (e *LinkError) Error() string { return e.Err.Error() }
 func (e *LinkError) Unwrap() error { return e.Err }
 
-// chain is a kernel that runs several elementwise ones. It is immutable.
+// chain is a kernel running several elementwise ones. It is immutable.
 type chain struct {
 	links []link
 	slots []int // bytes per element of each intermediate value, then of each result
 	at    []int // offsets of the slots, in bytes per element of a chunk
 	width int   // bytes of all slots per element of a chunk
 	step  int   // elements per chunk
-	// lastRead is, per argument, the last link that reads it; wrote is, per result, the
-	// link that writes it.
+	// lastRead is, per argument, the last link reading it; wrote is, per result, the link
+	// writing it.
 	lastRead, wrote []int
 }
 
@@ -79,19 +79,19 @@ const (
 	ofSlot
 )
 
-// NewChain returns a kernel that runs the links one after another on chunks of the
-// arrays, so that the output of one link is still in the cache when the next link reads
-// it. It also returns the scratch memory, in bytes, that the kernel needs on every
-// thread. Values that are neither arguments nor results exist only in that memory. in and
-// out are the kernel's arguments and results. chunk is the number of elements of a chunk,
-// rounded up to a multiple of 8; 0 means as many as the cache holds.
+// NewChain returns a kernel running the links one after another on chunks of the arrays,
+// so that the output of one link is still in the cache when the next link reads it. It
+// also returns the scratch memory, in bytes, that the kernel needs on every thread.
+// Values that are neither arguments nor results exist only in that memory. in and out are
+// the kernel's arguments and results. chunk is the number of elements of a chunk, rounded
+// up to a multiple of 8; 0 means as many as the cache holds.
 //
 // The kernel may write a result over an argument of the same element type. If a link
 // fails, the error is a LinkError.
 func NewChain(in, out []Operand, links []Link, chunk int) (k Kernel, scratch int64) {
 	c := &chain{lastRead: make([]int, len(in)), wrote: make([]int, len(out))}
 	at := map[int]operand{} // by Mem: the outputs of links
-	dies := map[int]int{}   // by Mem: the last link that reads it
+	dies := map[int]int{}   // by Mem: the last link reading it
 	for k := range links {
 		for _, o := range links[k].In {
 			dies[o.Mem] = k

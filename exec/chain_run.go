@@ -19,7 +19,7 @@ type chunks struct {
 	next   atomic.Int32 // number of walks in use
 }
 
-// walk is the state of one goroutine that runs a chain.
+// walk is the state of one goroutine running a chain.
 type walk struct {
 	*chunks
 	args  Args
@@ -62,8 +62,8 @@ func (c *chain) kernel(a *Args) error {
 	return nil
 }
 
-// stage marks the results that share memory with an argument that a later link reads.
-// Such a result is written to a slot and copied when the chunk is complete.
+// stage marks the results sharing memory with an argument that a later link reads. Such a
+// result is written to a slot and copied when the chunk is complete.
 func (w *chunks) stage() {
 	c := w.chain
 	w.staged = append(w.staged[:0], make([]bool, len(w.args.Out))...)

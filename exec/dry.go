@@ -20,7 +20,7 @@ type Dry struct {
 	args    Args
 }
 
-// A kernel that uses fewer bytes of Scratch, or on a thread, than leastCounted is not
+// A kernel using fewer bytes of Scratch, or on a thread, than leastCounted is not
 // counted.
 const leastCounted = 8 << 10
 

@@ -8,7 +8,7 @@ import "errors"
 // result aliases the argument.
 type BarrierOp struct{}
 
-// Blocks marks BarrierOp as a primitive that moves weights in blocks.
+// Blocks marks BarrierOp as a primitive moving weights in blocks.
 func (BarrierOp) Blocks() {}
 
 func (BarrierOp) Name() string { return "optimization_barrier" }

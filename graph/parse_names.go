@@ -49,7 +49,7 @@ func (p *parser) use(what string) *Value {
 	return v
 }
 
-// scope reads the line that gives a scope to the equations below it.
+// scope reads the line giving a scope to the equations below it.
 func (p *parser) scope() {
 	p.next()
 	p.tr.scope = ""

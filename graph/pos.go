@@ -33,9 +33,9 @@ func (p Pos) String() string {
 	return s
 }
 
-// Helper marks the function that calls it as a builder: the equations that the
-// function adds, and the mistakes that it reports with Fail, carry the line of
-// the function's caller. It is like testing.T.Helper for tests. Call it first:
+// Helper marks the function calling it as a builder: the equations that the function
+// adds, and the mistakes that it reports with Fail, carry the line of the function's
+// caller. It is like testing.T.Helper for tests. Call it first:
 //
 //	func Linear(x, w, b *graph.Value) *graph.Value {
 //		graph.Helper()
@@ -43,9 +43,9 @@ func (p Pos) String() string {
 //		return primitives.Add(y, primitives.BroadcastTo(b, y.Type.Shape...))
 //	}
 //
-// A function that applies a primitive of its own package, or a primitive of Structural, is a
-// builder without calling Helper, unless Trace called it. A closure is a separate function: a
-// closure that adds equations inside a builder calls Helper itself.
+// A function applying a primitive of its own package, or a primitive of Structural, is a
+// builder without calling Helper, unless Trace called it. A closure is a separate
+// function: a closure that adds equations inside a builder calls Helper itself.
 func Helper() {
 	var pc [1]uintptr
 	if runtime.Callers(2, pc[:]) == 0 {
@@ -69,7 +69,7 @@ func Helper() {
 }
 
 // marks are the places in the code that have called Helper, and the names of the
-// functions that contain these places.
+// functions containing these places.
 type marks struct {
 	at        map[uintptr]bool
 	functions map[string]bool
@@ -87,7 +87,7 @@ func caller(p Primitive) Pos {
 	}
 	marked := helpers.Load()
 	var last, builder Pos
-	applies := true // the next frame is the function that applies p
+	applies := true // the next frame is the function applying p
 	var pcs [8]uintptr
 	for skip := 2; ; skip += len(pcs) {
 		n := runtime.Callers(skip, pcs[:])

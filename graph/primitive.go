@@ -12,7 +12,7 @@ import "fmt"
 // always printed, and a text without it is an error.
 //
 // Rules for differentiation, placement and lowering are further methods of the same
-// struct, declared as interfaces by the packages that call them.
+// struct, declared as interfaces by the packages calling them.
 type Primitive interface {
 	// Name returns the name that programs use, such as dot_general.
 	Name() string
@@ -22,7 +22,7 @@ type Primitive interface {
 	Infer(in []Type) ([]Type, error)
 }
 
-// Blocks is implemented by primitives that support element types in blocks: they multiply
+// Blocks is implemented by primitives supporting element types in blocks: they multiply
 // by weights, convert or move them, or keep caches. For all others, arguments and results
 // in blocks are errors, whatever Infer returns.
 type Blocks interface {
@@ -30,7 +30,7 @@ type Blocks interface {
 	Blocks()
 }
 
-// Moves is implemented by primitives that support the 8-bit floats: they move or convert
+// Moves is implemented by primitives supporting the 8-bit floats: they move or convert
 // elements, or read them as weights with scales. For all others, arguments and results of
 // these types are errors, whatever Infer returns.
 type Moves interface {

@@ -159,7 +159,7 @@ func (w *printer) body(e *Eqn, p *Program) string {
 	return string(in.buf)
 }
 
-// scope prints the line that gives the equations below it a scope.
+// scope prints the line giving the equations below it a scope.
 func (w *printer) scope(name string) {
 	w.line(1)
 	w.buf = append(w.buf, "scope"...)

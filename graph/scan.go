@@ -26,7 +26,7 @@ type ScanOp struct {
 	Consts, Carry       int
 	InTables, OutTables []int
 	// Reverse runs the iterations from the last to the first. The slices and results
-	// that belong to an iteration do not change.
+	// belonging to an iteration do not change.
 	Reverse bool
 	// Keep says that the derivative keeps the values that it needs from every iteration.
 	// Otherwise it keeps the carried values of every iteration and recomputes the body.

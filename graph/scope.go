@@ -9,7 +9,7 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// Scope begins a scope and returns the function that ends it. Equations carry the scopes
+// Scope begins a scope and returns the function ending it. Equations carry the scopes
 // that they are added in, joined by dots; errors, plans, traces and reports print them
 // next to the line. The name is formatted as by fmt.Sprintf. Scopes change no result.
 // Begin one per part of the model, so that the same line of a helper that several parts

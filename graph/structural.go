@@ -193,7 +193,7 @@ func expands(p *Program) bool {
 const Most = 1 << 18
 
 // expanded returns the number of equations of p after expanding its calls, or a number
-// above Most and the call that exceeds it. sizes has the programs already counted.
+// above Most and the call exceeding it. sizes has the programs already counted.
 func expanded(p *Program, sizes map[*Program]int) (n int, at *Eqn) {
 	if n, ok := sizes[p]; ok {
 		return n, nil

@@ -6,7 +6,7 @@ type Value struct {
 	Type Type
 	// Name is the name given by the user, "" if the printer chooses one.
 	Name string
-	// Def is the equation that defines the value, nil for an input.
+	// Def is the equation defining the value, nil for an input.
 	Def *Eqn
 	// Index is the value's place among the results of Def, or among the inputs.
 	Index int

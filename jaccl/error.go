@@ -34,7 +34,7 @@ type Error struct {
 	Blame []int           // ranks of the job that caused the failure
 	Err   error           // the job's first failure
 	// Outstanding is the number of bytes of the exchange in progress not yet sent to, or
-	// received from, other ranks. It is 0 for ranks that share memory.
+	// received from, other ranks. It is 0 for ranks sharing memory.
 	Outstanding int64
 	// OneProcess says that all ranks of the job are in this process.
 	OneProcess bool

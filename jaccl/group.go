@@ -53,9 +53,9 @@ type Group interface {
 	// another one or the same one. The members of a ring call it to pass data on.
 	// The Op is send_recv.
 	SendRecv(ctx context.Context, c collective.Call, to int, src []byte, from int, dst []byte) error
-	// Split returns the group of the members that pass the same color, ordered by
-	// key and then by rank. A member with a negative color joins no group and gets
-	// nil. Every member calls Split. The Op is split.
+	// Split returns the group of the members passing the same color, ordered by key and
+	// then by rank. A member with a negative color joins no group and gets nil. Every
+	// member calls Split. The Op is split.
 	Split(ctx context.Context, c collective.Call, color, key int) (Group, error)
 	// Close declares that this member will call no more operations of the group. It does
 	// not block, and may be called twice. The job and its other groups continue. Members

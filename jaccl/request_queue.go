@@ -7,7 +7,7 @@ import (
 )
 
 // RequestQueue runs operations of a communicator asynchronously: one after another, in
-// the order in which Do was called, while the goroutine that calls Do goes on.
+// the order in which Do was called, while the goroutine calling Do goes on.
 //
 //	var q jaccl.RequestQueue
 //	defer q.Close()
@@ -41,7 +41,7 @@ type Request struct {
 }
 
 // Do appends op to the queue and does not block. The queue calls op after all earlier
-// operations are done, with a context that ends when ctx ends or the queue is closed. If the
+// operations are done, with a context ending when ctx ends or the queue is closed. If the
 // queue is closed already, the request fails with ErrClosed.
 func (q *RequestQueue) Do(ctx context.Context, op func(ctx context.Context) error) *Request {
 	r := &Request{ctx: ctx, op: op, done: make(chan struct{})}

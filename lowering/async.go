@@ -6,7 +6,7 @@ import "slices"
 // written once.
 type flow struct {
 	needs   [][]int // per instruction: the instructions with results that it reads, or that must precede it, ascending
-	readers [][]int // per buffer that owns memory: the instructions that read it
+	readers [][]int // per buffer owning memory: the instructions reading it
 }
 
 func (p *Plan) flow() *flow {
@@ -52,8 +52,8 @@ func (p *Plan) eachRead(i int, f func(root int)) {
 
 // delay moves instructions on which an exchange of rows does not depend after the start
 // of the exchange, so that they overlap with it. In the backward pass these are above all
-// the gradients of the experts' matrices: the exchange that returns the cotangents does
-// not depend on them. Only instructions after the last collective on which the exchange
+// the gradients of the experts' matrices: the exchange returning the cotangents does not
+// depend on them. Only instructions after the last collective on which the exchange
 // depends move, and no instruction moves twice. Instructions that wait for a collective
 // themselves are placed after the other moved ones.
 func (p *Plan) delay() {
@@ -78,7 +78,7 @@ type delayer struct {
 	at           []int   // per place: the instruction there
 	place        []int   // per instruction: its place
 	moved        []bool
-	stays, waits []int // the exchange that depends on it; the exchange after which it moves although it waits for a collective
+	stays, waits []int // the exchange depending on it; the exchange after which it moves although it waits for a collective
 }
 
 // behind moves the instructions on which the exchange at place c does not depend after
@@ -158,13 +158,12 @@ func (p *Plan) sumInPlace() {
 	}
 }
 
-// waits determines when each collective is waited for: before the first kernel that
-// touches its results or overwrites its arguments. Collectives need not wait for each
-// other, because they run in order. If that kernel comes directly after the collective,
-// nothing overlaps with the collective and Wait is 0.
+// waits determines when each collective is waited for: before the first kernel touching
+// its results or overwrites its arguments. Collectives need not wait for each other,
+// because they run in order. If that kernel comes directly after the collective, nothing
+// overlaps with the collective and Wait is 0.
 func (p *Plan) waits() {
-	// Per buffer that owns memory: the kernels that touch it and the kernels that write
-	// it.
+	// Per buffer owning memory: the kernels touching it and the kernels writing it.
 	touch, write := make([][]int, len(p.Bufs)), make([][]int, len(p.Bufs))
 	for i := range p.Instrs {
 		if p.Instrs[i].Communicates() {

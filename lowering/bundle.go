@@ -68,7 +68,7 @@ func (p *Plan) bundle() {
 type joined struct {
 	parts []int // instructions
 	bytes int64
-	read  int // the first instruction that reads one of their results, or must follow one
+	read  int // the first instruction reading one of their results, or must follow one
 }
 
 func (b *joined) last() int { return b.parts[len(b.parts)-1] }
@@ -133,8 +133,8 @@ func (j *joiner) joins(in *Instr) bool {
 	return false
 }
 
-// made returns the last of the instructions that make the arguments of the exchanges, -1
-// if there is none.
+// made returns the last of the instructions making the arguments of the exchanges, -1 if
+// there is none.
 func (j *joiner) made(b *joined) int {
 	to := -1
 	for _, i := range b.parts {

@@ -29,7 +29,7 @@ func (c *checker) values() error {
 		}
 		return b
 	}
-	holds := make([]int, len(c.Bufs)) // per buffer that owns memory: the buffer written there last
+	holds := make([]int, len(c.Bufs)) // per buffer owning memory: the buffer written there last
 	for b := range holds {
 		holds[b] = -1
 	}
@@ -83,7 +83,7 @@ func (c *checker) reads(i, b, made, there int) error {
 	return c.at(i, b, "is read where b%d has been written over it", there)
 }
 
-// beside checks that kernels that run during an exchange do not write the exchange's
+// beside checks that kernels running during an exchange do not write the exchange's
 // arguments, nor touch its results.
 func (c *checker) beside() error {
 	for k := range c.Instrs {
@@ -113,7 +113,7 @@ func (c *checker) touches(x, y []int) bool {
 	return meet(c.extents(x), c.extents(y))
 }
 
-// life is the range of instructions during which a buffer that owns memory is in use.
+// life is the range of instructions during which a buffer owning memory is in use.
 type life struct{ buf, from, to int }
 
 // memory checks that temporaries lie inside the arena, and do not overlap while they

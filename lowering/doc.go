@@ -2,7 +2,7 @@
 // over storage slots, the same for every rank.
 //
 // With Options.Fuse two passes rewrite the plan. The first fuses elementwise instructions
-// into instructions that compute their arrays chunk by chunk: all kernels run on a chunk
+// into instructions computing their arrays chunk by chunk: all kernels run on a chunk
 // while it is in the cache, and results read only by these kernels are never stored.
 // Constants and broadcasts read only by these kernels are also made chunk by chunk. The
 // second pass lets results of elementwise instructions reuse the memory of arguments that

@@ -12,19 +12,19 @@ import (
 )
 
 // Rule is implemented by primitives that can be lowered. Lower emits the instructions
-// that compute the buffers out from the buffers in. All have the placements decided by
-// the primitive's placement rule.
+// computing the buffers out from the buffers in. All have the placements decided by the
+// primitive's placement rule.
 type Rule interface {
 	graph.Primitive
 	Lower(e *Emitter, out, in []Buf) error
 }
 
-// RowCounter is implemented by the primitive that sorts ragged rows by expert
-// (see sharding.Ragged.Layer).
+// RowCounter is implemented by the primitive sorting ragged rows by expert (see
+// sharding.Ragged.Layer).
 type RowCounter interface {
-	// RowCounts returns the buffer i32[local experts] with the number of rows in
-	// use of each expert of this rank. It emits the instructions that compute the
-	// buffer. rows is the placement of the ragged value.
+	// RowCounts returns the buffer i32[local experts] with the number of rows in use of
+	// each expert of this rank. It emits the instructions computing the buffer. rows is
+	// the placement of the ragged value.
 	RowCounts(e *Emitter, rows sharding.Spec) (Buf, error)
 	// ZoneAlign returns the alignment in rows: the rows of every expert begin at a
 	// multiple of it.
@@ -129,8 +129,8 @@ func (e *Emitter) Alias(out, in Buf) {
 	e.plan.Bufs[out.ID].After = e.plan.Bufs[in.ID].After
 }
 
-// wait makes readers of b follow the instructions that make the values. Values not made
-// by an instruction are not waited for.
+// wait makes readers of b follow the instructions making the values. Values not made by
+// an instruction are not waited for.
 func (e *Emitter) wait(b Buf, values []*graph.Value) {
 	after := slices.Clone(e.plan.Bufs[b.ID].After)
 	for _, v := range values {
@@ -182,7 +182,7 @@ type KernelSpec struct {
 	// result takes no memory.
 	Repeat int
 	Kernel exec.Kernel
-	// Packs are packed copies of arguments that make the kernel faster.
+	// Packs are packed copies of arguments making the kernel faster.
 	Packs []Pack
 	// Slabs are the arguments that Kernel, and the kernels of Packs, read by
 	// array.Array.Slab only.
@@ -216,8 +216,7 @@ func (e *Emitter) Emit(s KernelSpec) error {
 	return nil
 }
 
-// CollectiveSpec is an exchange emitted by a rule, among the ranks that differ along
-// Axes.
+// CollectiveSpec is an exchange emitted by a rule, among the ranks differing along Axes.
 type CollectiveSpec struct {
 	Op       string
 	Axes     []string
@@ -227,7 +226,7 @@ type CollectiveSpec struct {
 	Exchange exec.Exchange
 	// InPlace allows results to alias arguments of the same type.
 	InPlace bool
-	// Travels marks an exchange that sends rows to their experts or back. Instructions on
+	// Travels marks an exchange sending rows to their experts or back. Instructions on
 	// which it does not depend overlap with it.
 	Travels bool
 	// Pairs adds sums in pairs; see collective.Call.
@@ -270,8 +269,8 @@ func (e *Emitter) emit(i Instr, out, in []Buf) {
 func (e *Emitter) Value(v *graph.Value) (Buf, error) { return e.Have(v, e.asg.Spec[v]) }
 
 // Have returns the buffer of v with placement s. If there is none yet, Have emits the
-// instructions that make it: a flexible definition is lowered again for s, any other
-// value is resharded.
+// instructions making it: a flexible definition is lowered again for s, any other value
+// is resharded.
 func (e *Emitter) Have(v *graph.Value, s sharding.Spec) (Buf, error) {
 	if b, ok := e.bufs[keyOf(v, s)]; ok {
 		return b, nil

@@ -78,8 +78,8 @@ func (p *Plan) classOf(in *Instr) class {
 	return c
 }
 
-// cuts describes the dimensions with parts that differ in size between ranks. Buffers
-// with equal descriptions and lengths have parts of equal lengths on every rank.
+// cuts describes the dimensions with parts differing in size between ranks. Buffers with
+// equal descriptions and lengths have parts of equal lengths on every rank.
 func (p *Plan) cuts(b *Buffer) string {
 	if b.Uneven == "" {
 		return ""
@@ -99,10 +99,10 @@ func repetition(in *Instr) bool {
 	return in.Flat && in.Prim != nil && (in.Repeat > 0 || len(in.In) == 0)
 }
 
-// spread inserts a copy of every repetition before each elementwise instruction that
-// reads it, so that the two will be fused. The copy is foreign if its reader is foreign.
-// A foreign repetition is not copied for a reader run by the target, because the copy
-// would move the reader's chain to the host.
+// spread inserts a copy of every repetition before each elementwise instruction reading
+// it, so that the two will be fused. The copy is foreign if its reader is foreign. A
+// foreign repetition is not copied for a reader run by the target, because the copy would
+// move the reader's chain to the host.
 func (f *fuser) spread(foreign []bool) {
 	readers := make([][]int, len(f.Bufs))
 	classes := make([]class, len(f.Instrs))
@@ -161,7 +161,7 @@ func (f *fuser) spread(foreign []bool) {
 	}
 }
 
-// expect makes buffers that wait for the results of removed repetitions wait for the
+// expect makes buffers waiting for the results of removed repetitions wait for the
 // repetitions' arguments instead.
 func (f *fuser) expect(gone map[int]*Instr) {
 	for b := range f.Bufs {
@@ -195,7 +195,7 @@ func (p *Plan) inputs(in *Instr) []int {
 	return append(slices.Clone(in.In), in.Zones)
 }
 
-// roots returns the buffers that own the memory of bufs, each once.
+// roots returns the buffers owning the memory of bufs, each once.
 func (p *Plan) roots(bufs []int) []int {
 	out := make([]int, 0, len(bufs))
 	var seen map[int]bool // only for many buffers
@@ -232,7 +232,7 @@ func (f *fuser) rebuild() {
 	}
 }
 
-// fused returns the instruction that runs u's parts.
+// fused returns the instruction running u's parts.
 func (f *fuser) fused(u *unit) Instr {
 	slices.Sort(u.parts)
 	last := &f.list[u.at]

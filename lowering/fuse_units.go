@@ -18,13 +18,13 @@ type fuser struct {
 	profile *profile
 	peak    int64 // the peak memory of temporaries before the pass, in bytes
 
-	// Per buffer that owns memory:
+	// Per buffer owning memory:
 	bytes   []int64 // its size for a temporary, 0 for others
-	writer  []int   // the instruction that writes it, -1 for inputs
-	readers [][]int // the instructions that read it, ascending
+	writer  []int   // the instruction writing it, -1 for inputs
+	readers [][]int // the instructions reading it, ascending
 	own     []int   // number of readers in the writer's unit
-	// keeper is an instruction of the unit that reads the buffer last. It is set once
-	// grow has inspected all readers.
+	// keeper is an instruction of the unit reading the buffer last. It is set once grow
+	// has inspected all readers.
 	keeper []int
 }
 
@@ -58,7 +58,7 @@ type unit struct {
 
 // reading describes the reads of a buffer by a unit.
 type reading struct {
-	times    int // number of parts that read it
+	times    int // number of parts reading it
 	repeated bool
 }
 
@@ -126,9 +126,9 @@ func (f *fuser) index() {
 	f.peak = f.profile.most(0, len(f.list))
 }
 
-// grow fuses the unit of instruction i with the units that compute its arguments, as long
-// as this is possible. It tries the arguments of the first part first, and starts over
-// after every part with fused arguments.
+// grow fuses the unit of instruction i with the units computing its arguments, as long as
+// this is possible. It tries the arguments of the first part first, and starts over after
+// every part with fused arguments.
 func (f *fuser) grow(i int) {
 	u := f.units[i]
 	f.pass(u)

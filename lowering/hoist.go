@@ -2,19 +2,19 @@ package lowering
 
 import "slices"
 
-// hoist moves every collective up, directly after the instruction that makes its last
+// hoist moves every collective up, directly after the instruction making its last
 // argument. Sums of gradients thus start during the backward pass and not when the sums
 // are used. Collectives that move to the same place keep their order.
 //
 // A rank's collectives run one after another. A collective with a result that is not
 // needed soon would delay the next urgent one, so it is placed after the urgent one: the
-// sums of a layer's gradients follow the exchange that starts the backward pass of the
+// sums of a layer's gradients follow the exchange starting the backward pass of the
 // experts below, which hides them.
 //
-// A collective that allocates more memory for its results than its arguments release,
-// such as an all_gather of a layer's parameters, moves up only as far as the original
-// place of the collective before it. The parameters of the next layer then arrive while
-// this layer computes, and the parameters of all layers are never in memory at once.
+// A collective allocating more memory for its results than its arguments release, such as
+// an all_gather of a layer's parameters, moves up only as far as the original place of
+// the collective before it. The parameters of the next layer then arrive while this layer
+// computes, and the parameters of all layers are never in memory at once.
 func (p *Plan) hoist() {
 	h := hoister{Plan: p, flow: p.flow(), places: make([]int, len(p.Instrs))}
 	for i := range p.Instrs {
@@ -103,7 +103,7 @@ func (h *hoister) target(i int) (to int, moves bool) {
 
 // place returns the kernel after which instruction i stands once all collectives have
 // moved, -1 for the plan's beginning. Kernels do not move. The recursion ends, because a
-// collective is placed after instructions that precede the readers of its results.
+// collective is placed after instructions preceding the readers of its results.
 func (h *hoister) place(i int) int {
 	if !h.Instrs[i].Communicates() {
 		return i
@@ -122,7 +122,7 @@ func (h *hoister) place(i int) int {
 	return at
 }
 
-// firstReader returns the first instruction that reads a result of instruction i, or the
+// firstReader returns the first instruction reading a result of instruction i, or the
 // number of instructions if there is none.
 func (h *hoister) firstReader(i int) int {
 	first := len(h.Instrs)

@@ -16,8 +16,8 @@ type Join func(p *Peephole, i int) (others []int, joined Instr, ok bool)
 // each buffer. No memory has been assigned yet; every buffer is written once.
 type Peephole struct {
 	*Plan
-	maker   []int   // per buffer: the instruction that writes it, -1 for inputs
-	readers [][]int // per buffer: the instructions that read it, in order
+	maker   []int   // per buffer: the instruction writing it, -1 for inputs
+	readers [][]int // per buffer: the instructions reading it, in order
 }
 
 // join applies the rules of each round until none applies, and drops the replaced
@@ -104,7 +104,7 @@ func (v *Peephole) unneeded(others []int, joined *Instr) []int {
 	return drop
 }
 
-// look records the buffers that own memory made and read by instruction i.
+// look records the buffers owning memory made and read by instruction i.
 func (v *Peephole) look(i int) {
 	for _, b := range v.Instrs[i].Out {
 		v.maker[v.Root(b)] = i
@@ -128,8 +128,8 @@ func (v *Peephole) forget(i int) {
 	})
 }
 
-// Maker returns the instruction that makes b. It is -1 if b is an input, or if b has
-// another type than the instruction's result.
+// Maker returns the instruction making b. It is -1 if b is an input, or if b has another
+// type than the instruction's result.
 func (v *Peephole) Maker(b int) int {
 	i := v.maker[v.Root(b)]
 	if i < 0 || !slices.ContainsFunc(v.Instrs[i].Out, func(o int) bool {
@@ -141,12 +141,12 @@ func (v *Peephole) Maker(b int) int {
 }
 
 // Last reports whether only instruction i reads b and b is not a result of the plan. If
-// so, b need not be made once i is joined with the instruction that makes b.
+// so, b need not be made once i is joined with the instruction making b.
 func (v *Peephole) Last(b, i int) bool {
 	return v.Bufs[v.Root(b)].Storage == Temp && !slices.ContainsFunc(v.readers[v.Root(b)], func(r int) bool { return r != i })
 }
 
-// Readers returns the instructions that read b, in order.
+// Readers returns the instructions reading b, in order.
 func (v *Peephole) Readers(b int) []int { return v.readers[v.Root(b)] }
 
 // UnreadBefore reports whether no instruction before i reads b, so that i can make b.

@@ -23,8 +23,8 @@ type Options struct {
 	// other than scalars. NoDType is f32. See gomoe.Config.
 	Sums graph.DType
 	// Pairs adds pending sums in pairs (see collective.Call), like sums over blocks (see
-	// sharding.Blocked), so that their bits do not depend on the number of ranks that
-	// hold the blocks. It excludes Sums.
+	// sharding.Blocked), so that their bits do not depend on the number of ranks holding
+	// the blocks. It excludes Sums.
 	Pairs bool
 	// Overlap selects the computation during collectives.
 	Overlap Overlap
@@ -106,11 +106,11 @@ func emit(ctx context.Context, a *sharding.Assignment, opts *Options) (*Plan, er
 	return p, e.written()
 }
 
-// written returns an error if a rule has emitted no instruction that writes a result
-// being read: the memory would be undefined.
+// written returns an error if a rule has emitted no instruction writing a result being
+// read: the memory would be undefined.
 func (e *Emitter) written() error {
 	p := e.plan
-	done := map[int]bool{} // buffers that own memory
+	done := map[int]bool{} // buffers owning memory
 	for _, q := range p.In {
 		done[q.Buf] = true
 	}
@@ -185,7 +185,7 @@ func (e *Emitter) eqn(q *graph.Eqn) error {
 	return e.rule(q, out, in)
 }
 
-// Move emits the instructions that move in, a value of the global type of the equation's
+// Move emits the instructions moving in, a value of the global type of the equation's
 // first argument, to the placement of out.
 func (e *Emitter) Move(out, in Buf) error {
 	b, err := e.Reshard(e.Eqn.In[0].Type, in, out.Spec)

@@ -10,8 +10,8 @@ import (
 // align is the alignment of temporaries: a cache line, and the widest vector.
 const align = 64
 
-// lifetimes sets Def and Last of every buffer that owns memory. If a collective that
-// touches the buffer is waited for at the end, Last is the number of instructions.
+// lifetimes sets Def and Last of every buffer owning memory. If a collective touching the
+// buffer is waited for at the end, Last is the number of instructions.
 func (p *Plan) lifetimes() {
 	touch := func(b, i int) {
 		buf := &p.Bufs[p.Root(b)]
@@ -43,9 +43,9 @@ func (p *Plan) lifetimes() {
 }
 
 // donate pairs inputs with the results that reuse their memory. If the input is last read
-// before the result is first written, or by the in-place instruction that writes the
-// result, the result is written into the input's memory. Otherwise the input's memory
-// serves a result of the next step.
+// before the result is first written, or by the in-place instruction writing the result,
+// the result is written into the input's memory. Otherwise the input's memory serves a
+// result of the next step.
 func (p *Plan) donate(pairs map[string]int) error {
 	p.lifetimes()
 	taken := map[int]string{}
@@ -87,7 +87,7 @@ func (p *Plan) donate(pairs map[string]int) error {
 }
 
 // overwrites reports whether instruction i may write its result out over its argument in.
-// Both are buffers that own memory.
+// Both are buffers owning memory.
 func (p *Plan) overwrites(i, out, in int) bool {
 	n := &p.Instrs[i]
 	o := slices.IndexFunc(n.Out, func(b int) bool { return p.Root(b) == out })
@@ -147,7 +147,7 @@ type block struct {
 	def, last int
 }
 
-// blocks returns the blocks that need memory in the arena.
+// blocks returns the blocks needing memory in the arena.
 func (p *Plan) blocks() []block {
 	var list []block
 	group := map[int]int{} // per group: its index in the list

@@ -26,7 +26,7 @@ type Pack struct {
 const keepLeast = 64 << 10
 
 // keep gives instructions with Packs of inputs, or of views of inputs, copies that
-// outlast the step. It inserts the instruction that makes a copy before its first reader.
+// outlast the step. It inserts the instruction making a copy before its first reader.
 // Donated inputs change with every step, so copies of them cannot be kept, and a copy
 // that is only shared by many instructions of one step does not pay (see gemm.Panels).
 func (p *Plan) keep(donated map[string]int) {

@@ -5,9 +5,9 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// exchange returns the instructions that replace combined reduce_scatters or all_gathers:
-// a copy that packs each rank's parts of all arrays together, and the exchange with the
-// copies that unpack it.
+// exchange returns the instructions replacing combined reduce_scatters or all_gathers: a
+// copy packing each rank's parts of all arrays together, and the exchange with the copies
+// unpacking it.
 //
 // The copies read and write the whole arrays, so large arrays would gain nothing; but the
 // arrays of one exchange fit into a cache together (see mostJoined).
@@ -43,8 +43,8 @@ func (j *joiner) together(in Instr, n int64) int {
 	return j.temp(Buffer{Type: t, Global: t, Pos: in.Pos})
 }
 
-// joinParts returns a kernel that cuts each argument into equal parts, and writes part 0
-// of every argument, then part 1 of every one, and so on.
+// joinParts returns a kernel cutting each argument into equal parts, and writes part 0 of
+// every argument, then part 1 of every one, and so on.
 func joinParts(parts int) exec.Kernel {
 	return func(a *exec.Args) error {
 		all, at := a.Out[0].Bytes(), 0

@@ -20,7 +20,7 @@ type Plan struct {
 	Bufs    []Buffer
 	Instrs  []Instr
 	In, Out []Port
-	// Arena is the size in bytes of the memory that holds a rank's temporaries.
+	// Arena is the size in bytes of the memory holding a rank's temporaries.
 	Arena int64
 	// Donated pairs inputs with the results that reuse their memory.
 	Donated []Donation
@@ -109,8 +109,8 @@ type Instr struct {
 
 	Host
 	Collective
-	// Loop has the fields of an instruction that runs the plan of a loop's body; the
-	// other two are then zero.
+	// Loop has the fields of an instruction running the plan of a loop's body; the other
+	// two are then zero.
 	Loop *Loop
 }
 
@@ -122,14 +122,14 @@ type Host struct {
 	// Chain are the instructions that a fused instruction runs on each chunk, in this
 	// order. Results read only inside the chain have storage Chunk.
 	Chain []Instr
-	// Packs are the packed copies of arguments that make the kernel faster. The copies in
+	// Packs are the packed copies of arguments making the kernel faster. The copies in
 	// use are its last arguments; Kept lists their sources among the arguments.
 	Packs []Pack
 	Kept  []int
 	// Slabs are the arguments that the kernel reads by array.Array.Slab only. Their
 	// arrays may be made by array.InSlabs.
 	Slabs []int
-	// Keeps marks an instruction that makes such a copy. It is skipped in steps with an
+	// Keeps marks an instruction making such a copy. It is skipped in steps with an
 	// existing copy, or if the copy is not worth making.
 	Keeps bool
 	// Scratch is the memory in bytes that the kernel uses on every thread, as far as
@@ -141,7 +141,7 @@ type Host struct {
 // Collective has the fields of an exchange between ranks.
 type Collective struct {
 	Exchange exec.Exchange
-	Axes     []string // ranks that differ along these axes take part
+	Axes     []string // ranks differing along these axes take part
 	Seq      int      // the number of the collective in the plan
 	Bytes    int64    // the largest payload of a rank
 	DType    graph.DType
@@ -197,7 +197,7 @@ func (p *Plan) On(rank int) *Plan {
 	return q
 }
 
-// Root returns the buffer that owns b's memory.
+// Root returns the buffer owning b's memory.
 func (p *Plan) Root(b int) int {
 	for p.Bufs[b].Storage == Alias {
 		b = p.Bufs[b].Of

@@ -36,7 +36,7 @@ type Memory struct {
 	Total     int64 `json:"total"`
 	// Peak is the instruction with the most memory in use.
 	Peak Peak `json:"peak"`
-	// Buffers are all buffers that own memory, the largest first.
+	// Buffers are all buffers owning memory, the largest first.
 	Buffers []BufferUse `json:"buffers"`
 }
 
@@ -54,12 +54,12 @@ type Peak struct {
 type BufferUse struct {
 	Buf     int    `json:"buffer"`
 	Storage string `json:"storage"` // input, result, temporary, kept
-	Name    string `json:"name"`    // of the input, even of a copied one, or result, or the instruction that writes it
+	Name    string `json:"name"`    // of the input, even of a copied one, or result, or the instruction writing it
 	Type    string `json:"type"`    // global, with its placement; local without one
 	Bytes   int64  `json:"bytes"`
 	Value   string `json:"value,omitempty"` // the name of its value, if different
 	Line    string `json:"line"`
-	First   int    `json:"first"` // instructions that touch it
+	First   int    `json:"first"` // instructions touching it
 	Last    int    `json:"last"`
 	// AtPeak is true for a buffer in use at the peak. Share is its fraction of the memory
 	// in use there.
@@ -79,7 +79,7 @@ type CollectiveUse struct {
 	Seq   int      `json:"seq"`
 	Op    string   `json:"op"`
 	Axes  []string `json:"axes"`
-	Group int      `json:"group"` // ranks that take part
+	Group int      `json:"group"` // ranks taking part
 	DType string   `json:"dtype"`
 	Bytes int64    `json:"bytes"` // the largest payload of a rank
 	// Wait is the instruction before which the collective is waited for, if other
@@ -228,7 +228,7 @@ func (p *Plan) peak(m Memory) Peak {
 	return at
 }
 
-// portNames returns, by the buffer that owns its memory, the name of each input or result.
+// portNames returns, by the buffer owning its memory, the name of each input or result.
 func (p *Plan) portNames(ports []Port) map[int]string {
 	names := make(map[int]string, len(ports))
 	for _, q := range slices.Backward(ports) { // the first of several names wins

@@ -85,7 +85,7 @@ func (u *BufferUse) what() string {
 	return s
 }
 
-// beside prints the instructions that overlap with the collective.
+// beside prints the instructions overlapping with the collective.
 func (c *CollectiveUse) beside() string {
 	if c.Wait == 0 {
 		return "-"

@@ -13,7 +13,7 @@ import (
 
 // Reshard returns a buffer with the value of from, of global type t, in placement to. It
 // emits the necessary instructions, in this order: reduce_scatter or all_sum for pending
-// sums, all_to_all for axes that move from one dimension to another, all_gather for axes
+// sums, all_to_all for axes moving from one dimension to another, all_gather for axes
 // that no longer split a dimension, a local copy of the rank's part for axes that now
 // split one, and zeros on all ranks but the first for sums that are to be pending.
 func (e *Emitter) Reshard(t graph.Type, from Buf, to sharding.Spec) (Buf, error) {
@@ -221,7 +221,7 @@ func (e *Emitter) gather(t graph.Type, in Buf, d int, keep []string) Buf {
 	return out
 }
 
-// move emits a kernel that copies a whole value, including rows that are not in use.
+// move emits a kernel copying a whole value, including rows that are not in use.
 func (e *Emitter) move(name string, out, in Buf, k exec.Kernel) {
 	e.emit(Instr{Name: name, Zones: -1, Host: Host{Kernel: k}}, []Buf{out}, []Buf{in})
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Loop has the fields of an instruction that runs the plan of a loop's body, once per
+// Loop has the fields of an instruction running the plan of a loop's body, once per
 // iteration. Its arguments and results are as in graph.ScanOp. Iteration i reads and
 // writes slice i of arrays with one slice per iteration, in place.
 //

@@ -2,7 +2,7 @@ package lowering
 
 import "slices"
 
-// sink moves small instructions that read only results of exchanges down to their first
+// sink moves small instructions reading only results of exchanges down to their first
 // reader, if fewer exchanges are left then: so the losses of many layers, each added up
 // in its layer, become one exchange.
 func (p *Plan) sink() {
@@ -44,8 +44,8 @@ func (p *Plan) joined() int {
 	return n
 }
 
-// small reports whether instruction i is a kernel that reads a few bytes and no argument
-// of the plan, because a result may reuse an argument's memory.
+// small reports whether instruction i is a kernel reading a few bytes and no argument of
+// the plan, because a result may reuse an argument's memory.
 func (p *Plan) small(i int) bool {
 	in, bytes := &p.Instrs[i], int64(0)
 	if in.Collectives() > 0 || in.Loop != nil || in.Zones >= 0 {

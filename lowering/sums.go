@@ -28,7 +28,7 @@ func (j *joiner) own(b int) bool {
 	return x.Storage == Temp && x.Group == 0 && len(j.readers[root]) == 1 && x.Type.Bytes() == j.Bufs[b].Type.Bytes()
 }
 
-// sum returns the instructions that replace combined all_sums.
+// sum returns the instructions replacing combined all_sums.
 func (j *joiner) sum(b *joined) []Instr {
 	first := j.Instrs[b.parts[0]]
 	sum := Instr{Name: first.Name, Prim: first.Prim, Pos: first.Pos, InPlace: true, Zones: -1,

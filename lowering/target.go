@@ -5,8 +5,8 @@ package lowering
 //
 // A plan for a target is made without optimisations for the host's kernels: products
 // joined with the following instructions (unless the target is a Joiner), copies of
-// weights, and exchanges that overlap kernels, because a device has its own order of
-// work. Results of a target's kernels differ from the host's in their last bits.
+// weights, and exchanges overlapping kernels, because a device has its own order of work.
+// Results of a target's kernels differ from the host's in their last bits.
 type Target interface {
 	// Name returns the name of the target in plans and their listings.
 	Name() string

@@ -4,7 +4,7 @@ import "slices"
 
 // extent is memory of a rank: bytes of the arena, or of an input or a result.
 type extent struct {
-	of       int // the buffer that owns it, -1 for the arena
+	of       int // the buffer owning it, -1 for the arena
 	from, to int64
 }
 

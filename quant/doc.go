@@ -1,5 +1,5 @@
-// Package quant defines the element types that store weights in blocks, byte for byte as
-// in GGUF files. It decodes blocks to numbers and encodes numbers as blocks.
+// Package quant defines the element types storing weights in blocks, byte for byte as in
+// GGUF files. It decodes blocks to numbers and encodes numbers as blocks.
 //
 //	type     elements  bytes  an element is
 //	q8_0           32     34  d·q, q in -127..127

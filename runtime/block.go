@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 )
 
-// piece is an array of one rank together with the block that owns its memory. A nil block
+// piece is an array of one rank together with the block owning its memory. A nil block
 // means memory of the Go heap, which the collector owns.
 type piece struct {
 	array.Array

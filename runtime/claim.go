@@ -161,7 +161,7 @@ func (s *Session) lacks(steps int) (some bool) {
 	return some
 }
 
-// sweep gives unreachable memory to ranks that lack it. It returns how many of the bytes
+// sweep gives unreachable memory to ranks lacking it. It returns how many of the bytes
 // that are still lacking lie in results that seem to be in use.
 func (s *Session) sweep() (hope int64) {
 	for _, r := range s.ranks {

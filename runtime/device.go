@@ -14,9 +14,9 @@ import (
 type Device interface {
 	lowering.Target
 	// Alloc returns n bytes visible to host and device, aligned as the device needs, and
-	// the function that frees them. The contents are undefined. The bytes stay valid
-	// until free is called, even after queues are closed. free may be called twice, but
-	// not while the device still has instructions that use the memory.
+	// the function freeing them. The contents are undefined. The bytes stay valid until
+	// free is called, even after queues are closed. free may be called twice, but not
+	// while the device still has instructions using the memory.
 	Alloc(n int) (mem []byte, free func(), err error)
 	// Adopt makes existing memory, such as a network card's buffers or a mapped file,
 	// visible to the device without copying, until free is called. Memory to which nobody

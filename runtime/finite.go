@@ -92,8 +92,7 @@ func allSound(ctx context.Context, g collective.Group, in *lowering.Instr, sound
 }
 
 // clearPacked zeroes packed results, so that unwritten bytes are not taken for numbers. A
-// result that shares an argument's memory gets temporary memory; back copies it to its
-// place.
+// result sharing an argument's memory gets temporary memory; back copies it to its place.
 func (r *rank) clearPacked(in *lowering.Instr) (back func()) {
 	type moved struct {
 		buf int

@@ -17,9 +17,9 @@ import (
 // same arrays in the same order, between steps. Get blocks on the other processes as a
 // step does, and its failures are those of a step.
 //
-// Each rank gets the parts from the ranks that differ from it only along the axes that
-// split the array. These hold the nearest replicas; all replicas have the same bits. If
-// no axis splits the array, it is already here, and nobody waits.
+// Each rank gets the parts from the ranks differing from it only along the axes splitting
+// the array. These hold the nearest replicas; all replicas have the same bits. If no axis
+// splits the array, it is already here, and nobody waits.
 func (s *Session) Get(ctx context.Context, a *Array) (array.Array, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

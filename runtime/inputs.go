@@ -32,7 +32,7 @@ func (s *Session) Put(name string, a array.Array) (*Array, error) {
 // fill once for each distinct part of the ranks of this process, with memory for this
 // part; fill writes all elements and does not keep the memory. ReadAt returns a fill that
 // reads a file. No rank needs the whole array, and fill is not called for parts without
-// elements. All ranks that hold the same part must be given the same elements.
+// elements. All ranks holding the same part must be given the same elements.
 func (s *Session) PutParts(name string, fill func(Part) error) (*Array, error) {
 	p, err := s.input(name)
 	if err != nil {

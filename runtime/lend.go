@@ -96,9 +96,9 @@ func (s *Session) Lend(name string, l Loan) (_ *Array, err error) {
 }
 
 // Takes returns the number of bytes that the Array of Lend would have in this process: in
-// lent memory, shared by ranks that hold the same part, and in memory of the session's
-// own. It calls neither l.Fill nor l.Back. If a device refuses to see lent memory, Lend
-// takes more of its own.
+// lent memory, shared by ranks holding the same part, and in memory of the session's own.
+// It calls neither l.Fill nor l.Back. If a device refuses to see lent memory, Lend takes
+// more of its own.
 func (s *Session) Takes(name string, l Loan) (lent, own int64, err error) {
 	p, err := s.input(name)
 	if err != nil {

@@ -29,7 +29,7 @@ type rank struct {
 	// Array.contents.
 	contents []contents
 	summed   []summed // per input of the plan
-	from     []*block // per buffer of an input or a result: the block that owns its memory
+	from     []*block // per buffer of an input or a result: the block owning its memory
 	views    []view   // aliases of inputs and results, rebound in every step
 	// By size in bytes: the number of large parts of results in a step, the number that
 	// the next steps lack, and the number claimed by the session and still in use; see
@@ -44,12 +44,12 @@ type rank struct {
 	hold                  *holding
 	loops                 map[*lowering.Instr]*loop
 	bodies                []*rank // of the loops
-	// For a rank that runs the body of a loop: the number of the iteration's first
+	// For a rank running the body of a loop: the number of the iteration's first
 	// collective, and the iteration, which is -1 for other ranks.
 	seq, iteration int
 }
 
-// view is a buffer that shares the memory of another, its root.
+// view is a buffer sharing the memory of another, its root.
 type view struct{ buf, root int }
 
 // newRank returns a rank with memory from h. If h is nil, the memory is Go's.

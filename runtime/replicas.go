@@ -136,7 +136,7 @@ func checksum(a array.Array) (sum [sumBytes]byte) {
 	return sum
 }
 
-// differences names the ranks that hold another part of the i-th input than most of the
+// differences names the ranks holding another part of the i-th input than most of the
 // ranks meant to hold the same part; "" if none.
 func (r *rank) differences(i int, sums [][sumBytes]byte) string {
 	p, m := r.plan.In[i], r.plan.Mesh

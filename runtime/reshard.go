@@ -68,10 +68,10 @@ type move struct {
 	a       *Array
 	mesh    sharding.Mesh
 	to      sharding.Spec
-	holders [][]int // of a: by part, the ranks that hold it, ascending
+	holders [][]int // of a: by part, the ranks holding it, ascending
 }
 
-// holders returns the ranks that hold each part, by the number of the part.
+// holders returns the ranks holding each part, by the number of the part.
 func holders(a *Array) [][]int {
 	axes := a.Spec.Axes()
 	h := make([][]int, a.mesh.Parts(axes))
@@ -103,7 +103,7 @@ func (b box) meet(o box) (box, bool) {
 	return c, true
 }
 
-// in returns the offset of b within a part that begins at start.
+// in returns the offset of b within a part beginning at start.
 func (b box) in(start []int) []int {
 	at := slices.Clone(b.start)
 	for d := range at {
@@ -139,7 +139,7 @@ func (m *move) own(p Part) error {
 	return nil
 }
 
-// within copies a part from the ranks that hold it, all of them in this process.
+// within copies a part from the ranks holding it, all of them in this process.
 func (m *move) within(p Part) error {
 	for _, ranks := range m.holders {
 		m.take(p, ranks[0])

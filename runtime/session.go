@@ -24,8 +24,8 @@ type Options struct {
 	// arguments are finite, so all processes must agree on Finite.
 	Finite bool
 	// Poison fills the memory of every result with NaNs, or large numbers for integer
-	// types, before running the instruction that writes it. Results do not change, unless
-	// a kernel leaves elements unwritten or reads its own uninitialised result.
+	// types, before running the instruction writing it. Results do not change, unless a
+	// kernel leaves elements unwritten or reads its own uninitialised result.
 	Poison bool
 	// Observe, if not nil, receives every kernel's arguments and results. Collectives
 	// then do not overlap kernels.
@@ -66,7 +66,7 @@ type Session struct {
 	steps  steps
 	inputs map[string]int // the plan's inputs, by name
 	slabs  []bool         // per input of the plan; see lowering.Plan.Slabs
-	// bound and again describe the step being bound: bound counts the inputs that use an
+	// bound and again describe the step being bound: bound counts the inputs using an
 	// array, and again holds the arrays reused for results.
 	bound  map[*Array]int
 	again  map[*Array]bool
@@ -198,9 +198,9 @@ func (s *Session) Recycle(arrays ...*Array) {
 // kernels, and some steps by comparing inputs; see Options.Compare.
 //
 // The results belong to the caller. When a large result becomes unreachable, its memory
-// serves a later step, so a loop that drops its results needs no fresh memory. The
-// session finds such memory by a garbage collection, at most one per step, and only if
-// that costs less than fresh memory would. Memory returned by Parts is never reused.
+// serves a later step, so a loop dropping its results needs no fresh memory. The session
+// finds such memory by a garbage collection, at most one per step, and only if that costs
+// less than fresh memory would. Memory returned by Parts is never reused.
 //
 // After the first steps Run allocates only the slice that it returns, its Arrays, and the
 // objects that track whether large ones are reachable. RunInto allocates nothing.
@@ -222,7 +222,7 @@ func (s *Session) Run(ctx context.Context, in map[string]*Array) ([]*Array, erro
 // Arrays in out are reused: each becomes the result, and its old memory is recycled
 // unless it was donated. An Array in out may also be an input of the step; it is read
 // before being reused. An entry may be nil; the same Array twice is an error. So a loop
-// that passes a step's results to the next step, as training does with weights, binds its
+// passing a step's results to the next step, as training does with weights, binds its
 // inputs only once. If RunInto fails, the arrays in out may be spent.
 //
 // After the first steps RunInto allocates nothing, if the plan's kernels do not, and if

@@ -63,7 +63,7 @@ func (s *spare) array(t graph.Type) (piece, error) {
 	return piece{array.Over(t, b.mem), b}, nil
 }
 
-// drop releases all memory that belongs to a device, now and when kept later.
+// drop releases all memory belonging to a device, now and when kept later.
 func (s *spare) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 // steps is the state that a session keeps between steps, so that ranks run concurrently
 // and can stop each other.
 type steps struct {
-	running sync.WaitGroup // ranks that run on their workers
+	running sync.WaitGroup // ranks running on their workers
 	errs    []error        // by rank
 
 	mu    sync.Mutex
@@ -29,7 +29,7 @@ type call struct {
 	do  func(*rank, context.Context) error
 }
 
-// under returns a context that ends with ctx, or when a rank fails.
+// under returns a context ending with ctx, or when a rank fails.
 func (s *steps) under(ctx context.Context) context.Context {
 	if s.ctx == nil || s.ctx.Err() != nil || !same(s.caller, ctx) {
 		s.forget()

@@ -53,7 +53,7 @@ func CreateTrace(path string) (*Trace, error) {
 // devices is the number of the track of rank 0's device; other devices' tracks follow.
 const devices = 2 << 20
 
-// communication is the number of the track of rank 0's collectives in plans that overlap
+// communication is the number of the track of rank 0's collectives in plans overlapping
 // them with kernels; other ranks' follow. A rank's own track has the rank's number.
 const communication = 1 << 20
 
@@ -123,7 +123,7 @@ func (t *Trace) addOn(track int, r *rank, in *lowering.Instr, began time.Time) {
 	t.write(e, began, time.Now())
 }
 
-// addCollective is add for a collective of a plan that overlaps some collectives with
+// addCollective is add for a collective of a plan overlapping some collectives with
 // kernels: it goes to the rank's second track.
 func (t *Trace) addCollective(r *rank, in *lowering.Instr, began time.Time) {
 	if t != nil {

@@ -8,9 +8,9 @@ import (
 // keepFor is how long an idle worker waits before its goroutine ends.
 const keepFor = time.Second
 
-// worker is a goroutine that serves one call after another. A call starts the goroutine
-// if it does not exist; the goroutine ends when it has been idle for keepFor or is
-// closed. So consecutive steps start no goroutines, and an unclosed session leaks none.
+// worker is a goroutine serving one call after another. A call starts the goroutine if it
+// does not exist; the goroutine ends when it has been idle for keepFor or is closed. So
+// consecutive steps start no goroutines, and an unclosed session leaks none.
 type worker[T any] struct {
 	serve func(T)
 	calls chan T // buffers one call

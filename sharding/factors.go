@@ -52,7 +52,7 @@ type factor struct {
 }
 
 // Place decides the placements from the factors. If the arguments may be moved, arguments
-// that fit no placement as they are get gathered.
+// fitting no placement as they are get gathered.
 func (c *Context) Place(f Factors) (Decision, error) {
 	fs := map[int]*factor{}
 	for i, dims := range f.In {

@@ -177,8 +177,8 @@ func (m Mesh) InBlocks(blocks int) Mesh {
 	return m
 }
 
-// Dividing returns the mesh with axes that count as dividing every dimension. Placing a
-// program on it finds the axes that split its values, whatever their sizes; no plan is
+// Dividing returns the mesh with axes counting as dividing every dimension. Placing a
+// program on it finds the axes splitting its values, whatever their sizes; no plan is
 // made of the placement.
 func (m Mesh) Dividing() Mesh {
 	m.dividing = true

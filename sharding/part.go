@@ -142,9 +142,9 @@ func (s Spec) Even(m Mesh, t graph.Type, d int) bool {
 	return m.Even(s.At(d), t.Shape[d]/Unit(t, d))
 }
 
-// Uneven prints a rank's part of a value of type t with parts that differ in size, such
-// as f32[7@ep,4]: dimensions with parts of different sizes have the size of the whole and
-// the axes that split it, other dimensions the size of the part. It returns "" if all
+// Uneven prints a rank's part of a value of type t with parts differing in size, such as
+// f32[7@ep,4]: dimensions with parts of different sizes have the size of the whole and
+// the axes splitting it, other dimensions the size of the part. It returns "" if all
 // parts have the same type. Values with equal descriptions have parts of equal types on
 // every rank.
 func (s Spec) Uneven(m Mesh, t graph.Type) string {

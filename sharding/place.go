@@ -115,7 +115,7 @@ func (s Spec) On(m Mesh) Spec {
 
 // Donate gives results the placement of the input whose memory they reuse. It takes the
 // index of a result by the name of an input. Inputs and results that do not exist, and
-// pairs that differ in type, are left to lowering.Lower, which reports them.
+// pairs differing in type, are left to lowering.Lower, which reports them.
 func (a *Assignment) Donate(pairs map[string]int) error {
 	for _, name := range slices.Sorted(maps.Keys(pairs)) {
 		in, o := a.Program.Input(name), pairs[name]

@@ -141,7 +141,7 @@ func (a *Assignment) place(e *graph.Eqn) error {
 	}
 	if IsFlexible(e.Prim) || a.follows(c, dec) || a.behind(e) {
 		a.flexible[e.Out[0]] = true
-		return nil // the equations that use it place its arguments
+		return nil // the equations using it place its arguments
 	}
 	for i, v := range read(e) {
 		if err := a.want(c, v, dec.In[i]); err != nil {
@@ -196,7 +196,7 @@ func (a *Assignment) want(c *Context, v *graph.Value, to Spec) error {
 	return nil
 }
 
-// since adds the origin of the split to an error about the axes that split v.
+// since adds the origin of the split to an error about the axes splitting v.
 func (a *Assignment) since(v *graph.Value, err error) error {
 	var split *splitError
 	if !errors.As(err, &split) || v.Def == nil {

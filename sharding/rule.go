@@ -14,8 +14,8 @@ type Rule interface {
 	// Shard returns the placements of the results, and the placements of the arguments
 	// required for them, given the arguments' current placements. The engine completes
 	// pending sums and takes parts of whole values by itself. Any other move is an error
-	// that names sharding_constraint as the remedy, except in a derivative, where
-	// equations gather their arguments (see Context.Place).
+	// naming sharding_constraint as the remedy, except in a derivative, where equations
+	// gather their arguments (see Context.Place).
 	Shard(c *Context) (Decision, error)
 }
 
@@ -45,9 +45,9 @@ type Rearranging interface {
 	Factors(c *Context, rows bool) Factors
 }
 
-// Leaver is implemented by rules that place their argument. If their result is a result
-// of the program and the rule leaves it pending, it stays so. Pending sums of other
-// results are completed.
+// Leaver is implemented by rules placing their argument. If their result is a result of
+// the program and the rule leaves it pending, it stays so. Pending sums of other results
+// are completed.
 type Leaver interface {
 	Rule
 	LeavesPending()
@@ -174,7 +174,7 @@ func move(from, to Spec, t graph.Type, dim int) error {
 }
 
 // splitError refuses the placement of an argument of an equation, or of the requested
-// value if arg is -1, because of axes that split it.
+// value if arg is -1, because of axes splitting it.
 type splitError struct {
 	arg  int
 	axes []string

@@ -12,7 +12,7 @@ import (
 
 // Spec is the placement of one value on a mesh.
 type Spec struct {
-	// Dims holds, per dimension, the mesh axes that split it as evenly as possible (see
+	// Dims holds, per dimension, the mesh axes splitting it as evenly as possible (see
 	// Part). The first axis is the major one. A dimension with a missing or empty entry
 	// is whole on every rank. An axis occurs at most once in a Spec.
 	Dims [][]string
@@ -26,9 +26,9 @@ type Spec struct {
 
 // Ragged describes rows in expert order, as produced by ep_dispatch.
 type Ragged struct {
-	// Routing is the value that determines the order of the rows.
+	// Routing is the value determining the order of the rows.
 	Routing *graph.Value
-	// Tokens lists the axes that split the rows' tokens. Rows are split over these axes,
+	// Tokens lists the axes splitting the rows' tokens. Rows are split over these axes,
 	// and over the axis of the experts even if every rank along it has the same tokens.
 	Tokens []string
 	// Rows is the capacity of one rank in rows.
@@ -102,7 +102,7 @@ func ParseSpec(s string) (Spec, error) {
 	return Split(dims...), nil
 }
 
-// At returns the axes that split dimension i.
+// At returns the axes splitting dimension i.
 func (s Spec) At(i int) []string {
 	if i < len(s.Dims) {
 		return s.Dims[i]
@@ -174,7 +174,7 @@ func (s Spec) Whole() bool {
 	return s.Ragged == nil && len(s.Pending) == 0
 }
 
-// Axes returns every axis that splits a dimension.
+// Axes returns every axis splitting a dimension.
 func (s Spec) Axes() []string {
 	var out []string
 	for _, d := range s.Dims {
@@ -183,7 +183,7 @@ func (s Spec) Axes() []string {
 	return out
 }
 
-// Varies returns every axis along which ranks hold different data: the axes that split a
+// Varies returns every axis along which ranks hold different data: the axes splitting a
 // dimension, and the axes along which each rank holds a summand.
 func (s Spec) Varies() []string { return append(s.Axes(), s.Pending...) }
 

@@ -91,7 +91,7 @@ func (l *loop) sums() *Assignment {
 // uses records the uses of the values of a program.
 type uses struct {
 	count map[*graph.Value]int        // by equations and as results
-	by    map[*graph.Value]*graph.Eqn // the last equation that reads it
+	by    map[*graph.Value]*graph.Eqn // the last equation reading it
 }
 
 func usesOf(p *graph.Program) uses {
@@ -108,7 +108,7 @@ func usesOf(p *graph.Program) uses {
 	return u
 }
 
-// added returns the other arguments of the equations that lead from the value at to the
+// added returns the other arguments of the equations leading from the value at to the
 // value sum, nil if at, or a value in between, is read for anything else.
 func (u uses) added(at, sum *graph.Value) []*graph.Value {
 	var others []*graph.Value

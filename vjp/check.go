@@ -14,8 +14,8 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Runner compiles a program and returns the function that evaluates it. Check needs
-// a Runner, because this package runs nothing itself.
+// Runner compiles a program and returns the function evaluating it. Check needs a Runner,
+// because this package runs nothing itself.
 type Runner func(p *graph.Program) (Eval, error)
 
 // Eval evaluates a program on arrays by input name and returns its results.
@@ -110,10 +110,10 @@ func (r *Report) String() string {
 
 // Check compares the derivative of p at the arrays in with central differences, for
 // random cotangents of p's results. If a step changes an integer or boolean value of the
-// program that depends on the input (a top-k choice, a comparison), the function has a
-// jump or a kink there: the element is counted as rerouted and not compared. Choices
-// among rows in expert order cannot be observed: if a step changes such a choice, the
-// element is compared and may seem wrong. Check is meant for programs in f64.
+// program depending on the input (a top-k choice, a comparison), the function has a jump
+// or a kink there: the element is counted as rerouted and not compared. Choices among
+// rows in expert order cannot be observed: if a step changes such a choice, the element
+// is compared and may seem wrong. Check is meant for programs in f64.
 func Check(ctx context.Context, p *graph.Program, in map[string]array.Array, run Runner, opts CheckOptions) (*Report, error) {
 	names, err := resolve(p, opts.Wrt)
 	if err != nil {
@@ -223,7 +223,7 @@ func observe(p *graph.Program, choices []*graph.Value, run Runner) (Eval, []*gra
 	return eval, seen, err
 }
 
-// discrete returns the integer and boolean values that depend on wrt.
+// discrete returns the integer and boolean values depending on wrt.
 func discrete(p *graph.Program, wrt []string) []*graph.Value {
 	dep := map[*graph.Value]bool{}
 	for _, n := range wrt {
@@ -340,7 +340,7 @@ func (c *checker) uncertainty(ctx context.Context, name string, x array.Array, i
 			size += math.Abs(ct[j] * y)
 		}
 	}
-	const rounding = 16 * 0x1p-52 // relative error of a value, from the operations that compute it
+	const rounding = 16 * 0x1p-52 // relative error of a value, from the operations computing it
 	return 2*math.Abs(twice-num) + rounding*size/c.opts.Step, "", nil
 }
 

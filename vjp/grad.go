@@ -232,7 +232,7 @@ func Pullback(p *graph.Program, wrt ...string) (*graph.Program, error) {
 	})
 }
 
-// posOf returns the line of the last equation that makes one of vs. A program is
+// posOf returns the line of the last equation making one of vs. A program is
 // differentiated far from the code that built it, so equations of the derivative without
 // an equation of the program to blame (seeds, placements) are reported at that line.
 func posOf(vs []*graph.Value) graph.Pos {

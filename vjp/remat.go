@@ -110,7 +110,7 @@ func kept(eqns []*graph.Eqn, keep Keep) []*graph.Value {
 }
 
 // recompute is the derivative rule of graph.RematOp. It adds the equations of Fn again,
-// after barriers that wait for the cotangents. Equations with kept results are
+// after barriers waiting for the cotangents. Equations with kept results are
 // differentiated using these and are not added.
 func recompute(t *graph.Tracer, r graph.RematOp, e *graph.Eqn, ct []*graph.Value) []*graph.Value {
 	after := slices.DeleteFunc(slices.Clone(ct), func(v *graph.Value) bool { return v == nil })

@@ -7,7 +7,7 @@ import (
 )
 
 // Rule is implemented by primitives that can be differentiated. VJP adds to the trace the
-// equations that map the cotangents of e's results to the cotangents of its arguments. A
+// equations mapping the cotangents of e's results to the cotangents of its arguments. A
 // nil ct[i] is zero. At least one ct[i] is not nil, and only results of float type have
 // cotangents: of the result's type, or f32 for 8-bit floats (graph.DType.Cotangent). The
 // answer has one entry per argument, nil for zero and for arguments without cotangents;
@@ -19,7 +19,7 @@ type Rule interface {
 }
 
 // apply returns the cotangents of e's arguments. Structural primitives of package graph
-// have their rules here. needed holds the values that need cotangents.
+// have their rules here. needed holds the values needing cotangents.
 func apply(t *graph.Tracer, e *graph.Eqn, ct []*graph.Value, needed map[*graph.Value]bool) ([]*graph.Value, error) {
 	switch p := e.Prim.(type) {
 	case graph.FullOp:

@@ -13,7 +13,7 @@ import (
 // result with a cotangent depends on, or nil for all of them. A loop without iterations
 // returns the cotangents of the carried values.
 //
-// A carried value takes part only if it depends on a value that needs a cotangent, and a
+// A carried value takes part only if it depends on a value needing a cotangent, and a
 // result with a cotangent depends on it, perhaps an iteration later: a cotangent of zeros
 // becomes NaN when multiplied by an infinite derivative.
 //
@@ -66,7 +66,7 @@ type loop struct {
 	s              graph.ScanOp
 	consts         []*graph.Value   // arguments of e
 	each           [][]*graph.Value // arguments of e
-	depend         []int            // the carried values that depend on a needed value
+	depend         []int            // the carried values depending on a needed value
 	carried        []int            // those among depend that have cotangents
 	ctCarry        []*graph.Value   // the cotangents of the last carried values, nil for zero
 	summed, sliced []int            // indices of the constants, and of the inputs of an iteration, that need cotangents
@@ -78,8 +78,8 @@ type loop struct {
 	// and its equations.
 	args, out []*graph.Value
 	computed  []*graph.Eqn
-	// The arguments that receive cotangents in one iteration: the values in depend,
-	// summed and sliced.
+	// The arguments receiving cotangents in one iteration: the values in depend, summed
+	// and sliced.
 	reached, reachedConsts, reachedEach []int
 }
 

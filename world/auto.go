@@ -10,9 +10,9 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link/tcp"
 )
 
-// automatic returns a link that uses shared memory within machines and TCP between them.
-// All ranks choose the same kinds of link. If only some ranks share a machine, all ranks
-// take part in making both links, because the site's Gather and Dial are collective.
+// automatic returns a link using shared memory within machines and TCP between them. All
+// ranks choose the same kinds of link. If only some ranks share a machine, all ranks take
+// part in making both links, because the site's Gather and Dial are collective.
 func automatic(ctx context.Context, site link.Site) (link.Link, error) {
 	near := neighbours(site)
 	counts, err := site.Gather(ctx, "gomoe: ranks per machine", []byte(fmt.Sprint(len(near))))
@@ -61,7 +61,7 @@ func automatic(ctx context.Context, site link.Site) (link.Link, error) {
 	return m, nil
 }
 
-// sharedAmong returns a link of the job that uses shared memory between the near ranks.
+// sharedAmong returns a link of the job using shared memory between the near ranks.
 func sharedAmong(ctx context.Context, site link.Site, near []int) (link.Link, error) {
 	nearSite, err := link.SiteAmong(site, near)
 	if err != nil {

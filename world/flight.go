@@ -68,7 +68,7 @@ func (f *recording) agree(ctx context.Context, site link.Site) error {
 	return nil
 }
 
-// watched gives the recording the watch that connects the ranks.
+// watched gives the recording the watch connecting the ranks.
 func (f *recording) watched(w *watch.Watch) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -23,19 +23,19 @@ type MisfitError struct{ Err error }
 func (m *MisfitError) Error() string { return m.Err.Error() }
 func (m *MisfitError) Unwrap() error { return m.Err }
 
-// StatusElsewhere is the exit status of a rank that ends because another one has failed.
+// StatusElsewhere is the exit status of a rank ending because another one has failed.
 // gomoe launch then looks for the failure among the other ranks. It is EX_TEMPFAIL of
 // sysexits.h.
 const StatusElsewhere = 75
 
-// ElsewhereError is the error of a process that ends because another one has failed.
+// ElsewhereError is the error of a process ending because another one has failed.
 type ElsewhereError struct{ What string } // the failed operation, such as "could not write"
 
 func (e *ElsewhereError) Error() string {
 	return "another process " + e.What + "; its own message says why"
 }
 
-// Status returns the exit status of a program that ends with err: 0 without one,
+// Status returns the exit status of a program ending with err: 0 without one,
 // StatusMisfit for a *MisfitError, StatusElsewhere if every error that it wraps
 // originates on other ranks, like an *ElsewhereError or a *jaccl.Error blaming other
 // ranks, else 1.

@@ -123,7 +123,7 @@ func (s *state) agreed(ctx context.Context, site link.Site, link func(context.Co
 	return tcp.Connect(ctx, site)
 }
 
-// explained is an error that describes the consequence for all ranks.
+// explained is an error describing the consequence for all ranks.
 type explained struct {
 	text string
 	err  error // nil if another rank had the error
@@ -194,8 +194,8 @@ type lifeline struct {
 // errOrphan is the failure of ranks whose launcher has ended.
 var errOrphan = errors.New("gomoe: the launcher of this job has ended")
 
-// watch returns a context that ends when the launcher ends. file is the pipe's
-// descriptor; 0 disables the watch.
+// watch returns a context ending when the launcher ends. file is the pipe's descriptor; 0
+// disables the watch.
 func (l *lifeline) watch(ctx context.Context, file int) (context.Context, error) {
 	if file == 0 {
 		return ctx, nil

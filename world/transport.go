@@ -20,7 +20,7 @@ import (
 type Transport struct {
 	Name string // its name in Config.Transport and GOMOE_TRANSPORT
 	Doc  string // a short description
-	// Tag is the build tag that the transport needs on Linux, where a program that loads
+	// Tag is the build tag that the transport needs on Linux, where a program loading
 	// system libraries is linked differently. It is empty if all programs have the
 	// transport.
 	Tag string

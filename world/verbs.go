@@ -26,7 +26,7 @@ func overVerbs(s *state, ctx context.Context, job environ.Job) (jaccl.Communicat
 	})
 }
 
-// agreedDevices reads the RDMA devices that connect the ranks. If one rank cannot, all
+// agreedDevices reads the RDMA devices connecting the ranks. If one rank cannot, all
 // ranks get an error, so that none waits for it.
 func agreedDevices(ctx context.Context, site link.Site, job environ.Job) (hostfile.Devices, error) {
 	devices, err := devicesOf(job)
@@ -46,7 +46,7 @@ func agreedDevices(ctx context.Context, site link.Site, job environ.Job) (hostfi
 	return devices, nil
 }
 
-// devicesOf reads the RDMA devices that connect the ranks.
+// devicesOf reads the RDMA devices connecting the ranks.
 func devicesOf(job environ.Job) (hostfile.Devices, error) {
 	text, err := job.ReadDevices()
 	if err != nil {

@@ -1,7 +1,7 @@
 // Package world sets up the job of a process: all its ranks in this process, or one of
 // several processes started by a launcher and connected by one of the transports.
 //
-// Begin with World.Setup, and give the World to gomoe.Config. A program that runs in one
+// Begin with World.Setup, and give the World to gomoe.Config. A program running in one
 // process only does not need a World. The package does not start processes; gomoe launch
 // does.
 package world
@@ -34,7 +34,7 @@ type World struct {
 	state  *state    // nil if the World is not set up
 	mpi    io.Closer // nil if MPI is not in use; a process can open MPI only once
 	closed bool
-	// meetings outlives a Reset: a rank that calls Setup again early must not join the
+	// meetings outlives a Reset: a rank calling Setup again early must not join the
 	// meeting that the other ranks have yet to leave.
 	meetings meet.Meetings
 }
@@ -184,10 +184,10 @@ func (w *World) Communicators() ([]jaccl.Communicator, error) {
 	return slices.Clone(s.comms), nil
 }
 
-// Interrupted tells the other processes of the job, if ctx has ended, that this one was asked to end:
-// the collectives that they wait in or call later return an error that names this process's rank and
-// the cause. It is for a process that leaves between collectives. In a nil World, and if there is no
-// other process, it does nothing.
+// Interrupted tells the other processes of the job, if ctx has ended, that this one was
+// asked to end: the collectives that they wait in or call later return an error naming
+// this process's rank and the cause. It is for a process leaving between collectives. In
+// a nil World, and if there is no other process, it does nothing.
 func (w *World) Interrupted(ctx context.Context) {
 	if w == nil || ctx.Err() == nil {
 		return

@@ -10,10 +10,10 @@ type Device interface {
 	Close() error
 }
 
-// Emulated is the name of the device that runs Metal's kernels on the processor.
+// Emulated is the name of the device running Metal's kernels on the processor.
 const Emulated = "metal-emulated"
 
-// Counting is the name of Emulated with kernels that count their operations.
+// Counting is the name of Emulated with kernels counting their operations.
 const Counting = "metal-counting"
 
 // CountingTensors is the name of Counting with tensor operations.

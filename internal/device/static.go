@@ -9,7 +9,7 @@ import (
 	"runtime"
 )
 
-// Open returns an error: a program that loads Metal, or its stand-in, must be linked with
+// Open returns an error: a program loading Metal, or its stand-in, must be linked with
 // the system's C library, and this program is not.
 func Open(_ context.Context, name string) (Device, error) {
 	if name == Emulated || name == Counting || name == CountingTensors {

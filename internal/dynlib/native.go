@@ -20,10 +20,10 @@ func (l Library) Symbol(name string) (uintptr, error) { return purego.Dlsym(uint
 // C returns the address of a function of the C library.
 func C(name string) (uintptr, error) { return purego.Dlsym(purego.RTLD_DEFAULT, name) }
 
-// Call calls a C function that takes integers and pointers, and returns its two result
+// Call calls a C function taking integers and pointers, and returns its two result
 // registers. A pointer must be converted to uintptr in the argument list itself: only
 // then is its memory kept alive and on the heap, where it does not move. A pointer
-// converted earlier may point into a stack that has moved since. A function that forwards
+// converted earlier may point into a stack that has moved since. A function forwarding
 // its own arguments must be marked go:uintptrescapes as well. A call with a slice as args
 // allocates nothing.
 //

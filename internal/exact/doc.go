@@ -1,6 +1,6 @@
 // Package exact rewrites a program so that its results have the same bits for every split
 // of the batch over a mesh. Sums over a split dimension become sums of a fixed number of
-// blocks, which are added in pairs regardless of the ranks that hold them (see
+// blocks, which are added in pairs regardless of the ranks holding them (see
 // sharding.Blocked). They are complete before anything else uses them.
 //
 // The package finds these dimensions by placing the program on a mesh of two ranks along

@@ -50,7 +50,7 @@ func (c *communicator) Among(ranks []int) (jaccl.Group, error) {
 
 func (c *communicator) Group(ranks []int) (collective.Group, error) { return c.Among(ranks) }
 
-// group is a group that records its operations.
+// group is a group recording its operations.
 type group struct {
 	jaccl.Group
 	r     *Recorder

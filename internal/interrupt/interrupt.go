@@ -33,8 +33,8 @@ func Context() context.Context {
 	return ctx
 }
 
-// Status returns the exit status of a command that ends with err: 128 plus the number of
-// the signal that has ended ctx, if err results from it, else otherwise.
+// Status returns the exit status of a command ending with err: 128 plus the number of the
+// signal that has ended ctx, if err results from it, else otherwise.
 func Status(ctx context.Context, err error, otherwise int) int {
 	var s *SignalError
 	if errors.Is(err, context.Canceled) && errors.As(context.Cause(ctx), &s) {

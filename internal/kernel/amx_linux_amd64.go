@@ -2,7 +2,7 @@ package kernel
 
 import "syscall"
 
-// permitTiles asks Linux for permission to use the registers that hold tiles. They are 8
+// permitTiles asks Linux for permission to use the registers holding tiles. They are 8
 // KiB of each thread's state, so Linux grants them only on request. The permission is for
 // the whole process and stays; repeating the request does nothing.
 //

@@ -11,9 +11,9 @@
 // rotations, AdamW, all operations that IEEE 754 defines, and products with weights in
 // blocks, which are sums of integers (see blocks.Multiply), have the same bits with all
 // kernels. Matrix products, and float32 exponentials and functions computed from them,
-// have the same bits on machines that use the same kernels, and the kernels avx2, avx512
-// and neon agree; see gemm.Multiply, vector.Exp and Selected. Products of bf16 have the
-// same bits with the same engine, which with avx512 depends on the processor; see
+// have the same bits on machines using the same kernels, and the kernels avx2, avx512 and
+// neon agree; see gemm.Multiply, vector.Exp and Selected. Products of bf16 have the same
+// bits with the same engine, which with avx512 depends on the processor; see
 // gemm.MultiplyHalf and gemm.SelectedHalf. Logarithms, sines, powers, erf and gelu of
 // float32 are computed in float64 with all kernels, and so differ only if the exact
 // result is almost halfway between two float32.

@@ -18,8 +18,8 @@
 // the job.
 //
 // No process outlives a job, whichever process dies. A rank is a process group of its
-// own, which is killed when its first process has ended. A guard, a shell that reads from
-// a pipe of the launcher, kills all groups of this machine when the pipe ends because the
+// own, which is killed when its first process has ended. A guard, a shell reading from a
+// pipe of the launcher, kills all groups of this machine when the pipe ends because the
 // launcher was killed; on Linux the kernel also kills the ranks at once. The guard also
 // removes a program built by the launcher. On other machines a shell kills the ranks when
 // its standard input ends.

@@ -58,7 +58,7 @@ func goSwitch(name string) bool {
 	return false
 }
 
-// build builds the program into a folder and returns the command that starts it.
+// build builds the program into a folder and returns the command starting it.
 func (g goRun) build(ctx context.Context, goTool, dir, into string, out *output) ([]string, error) {
 	name := g.name
 	if name == "." || name == ".." {

@@ -24,7 +24,7 @@ func allowedProcessors() ([]int, error) {
 }
 
 // startOn starts a command on the given processors only. A new process inherits the
-// processors of the thread that starts it.
+// processors of the thread starting it.
 func startOn(cmd *exec.Cmd, processors []int) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -28,9 +28,9 @@ type Options struct {
 	// Without hosts, all run on this machine. A host is this machine if its SSH is
 	// localhost or a loopback address.
 	Hosts []hostfile.Host
-	// Shell is the command that runs a command line on another machine. Its last
-	// arguments are the host's SSH and the command line. It must forward its standard
-	// streams and the exit status. Empty means DefaultShell.
+	// Shell is the command running a command line on another machine. Its last arguments
+	// are the host's SSH and the command line. It must forward its standard streams and
+	// the exit status. Empty means DefaultShell.
 	Shell []string
 	// Port is the port at which ranks meet if rank 0 is on another machine; 0 means one
 	// chosen at random. If rank 0 is on this machine, a free port is reserved and handed

@@ -35,7 +35,7 @@ func (p place) where() string {
 type meeting struct {
 	address    string
 	listener   *net.TCPListener
-	masterPort int // for programs that use only MASTER_PORT; it is not reserved
+	masterPort int // for programs using only MASTER_PORT; it is not reserved
 }
 
 // places distributes the ranks over the hosts, in their order.

@@ -179,8 +179,7 @@ func (p *process) kill() {
 const killRemote = 2 * time.Second
 
 // signalled returns the number of the signal that ended the rank, 0 if there was none. A
-// shell that starts a rank, as on another machine, reports it by an exit status above
-// 128.
+// shell starting a rank, as on another machine, reports it by an exit status above 128.
 func (e ended) signalled() int {
 	if n, _ := endedBy(e.state); n > 0 {
 		return n

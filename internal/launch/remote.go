@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// loader is the command that runs on another machine. It is an argument there, visible to
+// loader is the command running on another machine. It is an argument there, visible to
 // all its users; everything else is sent on its standard input, as lines for the shell.
 // Its quotes and other characters mean the same in every login shell. If the input ends
 // before the script's last line, which exits, the exit status is not 0.

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Names returns "; did you mean a or b?" with the names that differ from name by one or
-// two typing mistakes, "" if there are none. A star in name matches any text.
+// Names returns "; did you mean a or b?" with the names differing from name by one or two
+// typing mistakes, "" if there are none. A star in name matches any text.
 func Names(name string, names iter.Seq[string]) string {
 	stars := strings.Count(name, "*")
 	most := min(2, (len(name)-stars)/2)

@@ -1,6 +1,6 @@
 // Package optimize rewrites programs before they are placed: it folds constants, removes
-// equations that change nothing, merges equal equations, and drops equations that no
-// result depends on.
+// equations changing nothing, merges equal equations, and drops equations that no result
+// depends on.
 //
 // A pass is a pure function from program to program. It makes new values and does not
 // change its argument. Every pass keeps three promises. Begin with Program, which runs

@@ -7,9 +7,9 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// identities replaces the results of equations that change nothing by their arguments.
-// Each rule gives the reason why no bit changes. All of these equations let pending sums
-// and ragged rows pass unchanged, so the result has the placement of the argument.
+// identities replaces the results of equations changing nothing by their arguments. Each
+// rule gives the reason why no bit changes. All of these equations let pending sums and
+// ragged rows pass unchanged, so the result has the placement of the argument.
 //
 // The following are not replaced. x + 0 and x - 0 complete a pending sum, and x + 0 turns
 // -0 into 0. x · 0 is NaN for an infinite x, and -0 for a negative one. A conversion to a
@@ -104,7 +104,7 @@ func permuted(t *graph.Tracer, perm []int, x *graph.Value) *graph.Value {
 	return nil
 }
 
-// definition returns the equation that defines v if its primitive is a P.
+// definition returns the equation defining v if its primitive is a P.
 func definition[P graph.Primitive](v *graph.Value) *graph.Eqn {
 	if v.Def != nil {
 		if _, ok := v.Def.Prim.(P); ok {

@@ -7,7 +7,7 @@ import (
 )
 
 // rewrite returns p with each equation replaced according to rule. rule gets the equation
-// and its arguments in the new program. It returns the values that replace the equation's
+// and its arguments in the new program. It returns the values replacing the equation's
 // results, or nil to keep the equation. It may apply primitives to t, which get the
 // equation's source line. A value may be nil if the replaced result is unused.
 //

@@ -94,7 +94,7 @@ func Message(text string) string { return message(text, longest) }
 type cause struct{ err error }
 
 // Cause returns an error with the text of err in the form of Message, with at most 512
-// bytes. It is for errors of packages that repeat texts from outside unchanged, such as
+// bytes. It is for errors of packages repeating texts from outside unchanged, such as
 // encoding/json and os. Cause of nil is nil.
 func Cause(err error) error {
 	if err == nil {

@@ -36,7 +36,7 @@ type number interface {
 	float64 | float32 | int32 | int64 | uint8 | uint32
 }
 
-// Op is an operation that combines the ranks' elements at the same index.
+// Op is an operation combining the ranks' elements at the same index.
 type Op uint8
 
 const (

@@ -36,8 +36,8 @@ type Error struct {
 	// What describes the mistake, in less than 1 KiB and without control characters.
 	What string
 	// Err is jsontext.ErrDuplicateName, json.ErrUnknownName, io.ErrUnexpectedEOF for a
-	// text that ends too early, the error of an UnmarshalJSON, or another error of the
-	// JSON packages.
+	// text ending too early, the error of an UnmarshalJSON, or another error of the JSON
+	// packages.
 	Err error
 }
 

@@ -1,5 +1,5 @@
-// Package wait implements the waiting of a rank that polls for its peers. At first the
-// rank polls continuously without leaving its processor. Then it yields the processor to
+// Package wait implements the waiting of a rank polling for its peers. At first the rank
+// polls continuously without leaving its processor. Then it yields the processor to
 // others between two polls. In the end it sleeps; each transport sleeps in its own way.
 // Long spinning is faster for ranks with processors of their own. Yielding early lets a
 // peer without one run.

@@ -266,7 +266,7 @@ func (f *File) end() error {
 	return f.err
 }
 
-// cause returns the system's error inside an error that names another path.
+// cause returns the system's error inside an error naming another path.
 func cause(err error) error {
 	var path *fs.PathError
 	var link *os.LinkError

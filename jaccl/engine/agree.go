@@ -19,7 +19,7 @@ func disagreement(ranks []int, claims []claim) *failure {
 	for i := range claims {
 		c := &claims[i]
 		if pairwise(first.call.Op) && pairwise(c.call.Op) {
-			continue // two pairwise calls: the disagreement is with a member that calls another operation
+			continue // two pairwise calls: the disagreement is with a member calling another operation
 		}
 		if !sameCall(c.call, first.call) {
 			return mismatch(ranks, i, 0, fmt.Sprintf("rank %d calls %s where rank %d calls %s",

@@ -5,10 +5,10 @@ import "slices"
 const (
 	// smallBytes is the largest number of bytes that a member receives for a sum in one
 	// exchange, in which every member sends everything to every other member and each
-	// member adds everything. For more bytes, two exchanges that move less are faster.
-	// Over loopback TCP on two cores one exchange is faster beyond this size, too (4
-	// ranks of 64 KiB: 332 and 431 µs, of 128 KiB: 473 and 478); at 10 Gbit/s and 50 µs
-	// per exchange both take equally long at about this size.
+	// member adds everything. For more bytes, two exchanges moving less are faster. Over
+	// loopback TCP on two cores one exchange is faster beyond this size, too (4 ranks of
+	// 64 KiB: 332 and 431 µs, of 128 KiB: 473 and 478); at 10 Gbit/s and 50 µs per
+	// exchange both take equally long at about this size.
 	smallBytes = 128 << 10
 	// stageBytes is the memory, in bytes, for received data not added yet. Less memory
 	// means more exchanges; more memory does not stay in the caches. A sum of 8 MiB over

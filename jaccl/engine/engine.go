@@ -44,7 +44,7 @@ func Connect(l link.Link, watch link.Watch, opts jaccl.Options) (jaccl.Communica
 	e.shared, _ = l.(link.Shared)
 	e.lender, _ = l.(link.Lender)
 	if e.shared == nil {
-		e.room.lender = e.lender // ranks that share memory move data through that memory, and need no lease
+		e.room.lender = e.lender // ranks sharing memory move data through that memory, and need no lease
 	}
 	if w, ok := watch.(link.Whereabouts); ok {
 		w.Answer(func() link.Waiting { return e.at.answer(e.rank) })

@@ -6,9 +6,9 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// directBytes is the size in bytes of the largest call that sends its data together with
-// the head even if the ranks share memory: up to this size copying through the link is
-// faster than another exchange.
+// directBytes is the size in bytes of the largest call sending its data together with the
+// head even if the ranks share memory: up to this size copying through the link is faster
+// than another exchange.
 const directBytes = 16 << 10
 
 var _ jaccl.Memory = (*engine)(nil)
@@ -100,7 +100,7 @@ func (g *linkGroup) inPlace(p *post) (done bool, err error) {
 	return true, g.await()
 }
 
-// closing is the only byte of the head in the exchange that ends an operation on shared
+// closing is the only byte of the head in the exchange ending an operation on shared
 // memory.
 const closing = 0xff
 
@@ -112,7 +112,7 @@ func (g *linkGroup) await() error {
 	return g.step()
 }
 
-// heardEnd implements Exchange.Heads for the exchange that ends an operation.
+// heardEnd implements Exchange.Heads for the exchange ending an operation.
 func (g *linkGroup) heardEnd(heads [][]byte) error {
 	for k, b := range heads {
 		if len(b) != 1 || b[0] != closing {

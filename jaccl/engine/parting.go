@@ -12,7 +12,7 @@ import (
 const maxPartings = 1 << 16
 
 // partings are the groups that ranks have closed. Its lock, like the lock of place, is
-// taken last: a goroutine that holds it takes no other lock.
+// taken last: a goroutine holding it takes no other lock.
 type partings struct {
 	some atomic.Bool // of is not empty
 	mu   sync.Mutex

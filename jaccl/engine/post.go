@@ -8,7 +8,7 @@ import (
 )
 
 // The operations' names in a Call. A method rejects a Call with another name, so that
-// members that call different methods never mistake their calls for equal.
+// members calling different methods never mistake their calls for equal.
 const (
 	allSum        = "all_sum"
 	allMax        = "all_max"

@@ -14,7 +14,7 @@ import (
 // operation before it had the same context.
 const tick = 10 * time.Millisecond
 
-// errLate is the cause with which the supervisor ends an exchange that makes no progress.
+// errLate is the cause with which the supervisor ends an exchange making no progress.
 var errLate = errors.New("jaccl: no progress")
 
 // underWay is the operation in progress. An operation takes microseconds, so neither its

@@ -2,12 +2,11 @@
 // as testing/fstest tests file systems.
 //
 // Conformance specifies every jaccl.Communicator, over any transport: results bit for
-// bit, buffers that belong to the caller again, groups that do not disturb each other,
-// and errors that name the rank at fault. With a Far for every rank, Conformance tests
-// ranks in different processes, which run Serve. PlayRank tests one rank that is
-// connected to the others by nothing but its communicator. WorldConformance is for
-// transports with fewer operations and no groups. LinkConformance specifies every
-// link.Link.
+// bit, buffers belonging to the caller again, groups that do not disturb each other, and
+// errors naming the rank at fault. With a Far for every rank, Conformance tests ranks in
+// different processes, which run Serve. PlayRank tests one rank that is connected to the
+// others by nothing but its communicator. WorldConformance is for transports with fewer
+// operations and no groups. LinkConformance specifies every link.Link.
 //
 // Links, SharedLinks, Sites and Watches connect ranks of one process, for tests of code
 // that uses links, sites and watches.

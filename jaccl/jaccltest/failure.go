@@ -32,8 +32,8 @@ func expect(t *testing.T, errs []error, words ...string) {
 	}
 }
 
-// poisoned checks that collectives of every group fail from now on, with errors that contain
-// all words.
+// poisoned checks that collectives of every group fail from now on, with errors
+// containing all words.
 func poisoned(t *testing.T, comms []jaccl.Communicator, words ...string) {
 	t.Helper()
 	expect(t, Each(comms, func(c jaccl.Communicator) error {
@@ -419,7 +419,7 @@ func (s suite) cancel(t *testing.T) {
 	}
 }
 
-// close: members that wait for a closed rank, now or later, get an error, and so does the
+// close: members waiting for a closed rank, now or later, get an error, and so does the
 // closed rank itself.
 func (s suite) close(t *testing.T) {
 	for _, before := range []bool{true, false} {

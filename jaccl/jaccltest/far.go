@@ -189,7 +189,7 @@ func (a *answer) error(cause, given error) error {
 	return &own
 }
 
-// wrapping is an error that wraps others.
+// wrapping is an error wrapping others.
 type wrapping struct {
 	text string
 	is   []error

@@ -77,7 +77,7 @@ func (g *farEnd) do(ctx context.Context, r request, dst, src [][]byte) (answer, 
 	return a, a.error(context.Cause(ctx), g.c.failed)
 }
 
-// just is do for an operation that returns nothing but an error.
+// just is do for an operation returning nothing but an error.
 func (g *farEnd) just(ctx context.Context, kind string, c collective.Call, dst, src [][]byte) error {
 	_, err := g.do(ctx, request{Kind: kind, Call: c}, dst, src)
 	return err

@@ -165,8 +165,8 @@ func (s suite) closedGroup(t *testing.T) {
 	}), "rank 1 has closed its end of the group of ranks [0 1 2]")
 }
 
-// desertedGroup: members that wait in a group, now or later, for a member that has closed the
-// group and does nothing else get an error long before their deadline.
+// desertedGroup: members waiting in a group, now or later, for a member that has closed
+// the group and does nothing else get an error long before their deadline.
 func (s suite) desertedGroup(t *testing.T) {
 	for _, op := range []string{"barrier", "recv"} {
 		for _, before := range []bool{true, false} {

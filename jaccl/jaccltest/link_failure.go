@@ -65,8 +65,9 @@ func (s linkSuite) context(t *testing.T) {
 	})
 }
 
-// peerCloses: ranks that wait for a peer that closes its link, and ranks that come later, get
-// a *PeerError that names the peer, at the latest when the exchange says that the peer is gone.
+// peerCloses: ranks waiting for a peer closing its link, and ranks that come later, get a
+// *PeerError that names the peer, at the latest when the exchange says that the peer is
+// gone.
 func (s linkSuite) peerCloses(t *testing.T) {
 	for _, before := range []bool{true, false} {
 		t.Run(fmt.Sprintf("before=%v", before), func(t *testing.T) {

@@ -100,7 +100,7 @@ func values(d graph.DType, n, seed, i int) []byte {
 			}
 		case 11: // subnormal, as half of an f16
 			x = math.Ldexp(float64(rng.IntN(2048)-1024), -24)
-		case 13: // the largest f16 and a number that rounds up to infinity
+		case 13: // the largest f16 and a number rounding up to infinity
 			x = 30000 + 6000*rng.Float64()
 		}
 		putFloat(out[k*size:], d, x)

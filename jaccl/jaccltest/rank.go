@@ -11,9 +11,9 @@ import (
 )
 
 // PlayRank runs one rank's part of operations chosen by seed. It checks the results bit
-// for bit, and returns an error that describes the first difference. Every rank of the
-// job calls it with the same seed, each in a process of its own, or all in one process.
-// It leaves the communicator open and at the same operation as the other ranks.
+// for bit, and returns an error describing the first difference. Every rank of the job
+// calls it with the same seed, each in a process of its own, or all in one process. It
+// leaves the communicator open and at the same operation as the other ranks.
 //
 // PlayRank is for transports with ranks that cannot be goroutines of one process, and for
 // jobs on several machines: it needs nothing but the communicator.

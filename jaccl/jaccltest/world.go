@@ -15,7 +15,7 @@ import (
 // operations. The inputs are such that sums of floats are exact, because such a transport
 // need not add in the order of ranks.
 //
-// The rest of Conformance needs other groups, or ranks that compare their calls.
+// The rest of Conformance needs other groups, or ranks comparing their calls.
 func WorldConformance(t *testing.T, open func(t *testing.T, n int) []jaccl.Communicator, has func(name string, d graph.DType, far, size int) bool) {
 	s := suite{open}
 	run := func(t *testing.T, n int, ops []op) {

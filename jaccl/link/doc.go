@@ -1,6 +1,6 @@
 // Package link declares the transport between the processes of a job: a Link carries
 // bytes and knows nothing of operations; a Site sets up a link; and a Watch tells the
-// ranks of each other's failures. Mix joins links that connect different pairs of ranks.
+// ranks of each other's failures. Mix joins links connecting different pairs of ranks.
 // SiteAmong sets up a link among some of the ranks, and LinkAmong makes it a link of the
 // whole job, which Mix accepts.
 //

@@ -38,7 +38,7 @@ type Exchange struct {
 	progress []progress
 	moved    atomic.Int64 // heads and bytes of all peers, in all uses of this Exchange
 
-	whole *Exchange // the exchange that contains this one, for Mix and LinkAmong; else nil
+	whole *Exchange // the exchange containing this one, for Mix and LinkAmong; else nil
 	index []int     // for each of Peers, its index in whole.Peers
 }
 

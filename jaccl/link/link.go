@@ -38,7 +38,7 @@ type PeerError struct {
 func (e *PeerError) Error() string { return e.Err.Error() }
 func (e *PeerError) Unwrap() error { return e.Err }
 
-// Lender is implemented by links that carry data in their own memory faster than data in
+// Lender is implemented by links carrying data in their own memory faster than data in
 // other memory: peers read shared memory directly, and a device sends from and receives
 // into registered memory without a copy.
 type Lender interface {

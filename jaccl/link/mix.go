@@ -14,11 +14,11 @@ import (
 // nobody stands for no rank, and for no lane.
 const nobody = -1
 
-// Mix returns a link that reaches different ranks over different links: for example shared
-// memory within a machine and TCP between machines. links has, by rank, the link that
-// carries data to and from that rank, and nil for this rank. Both sides of a pair must
-// choose the same kind of link, and all must be links of the same job. The mix owns the
-// links and closes them with itself.
+// Mix returns a link reaching different ranks over different links: for example shared
+// memory within a machine and TCP between machines. links has, by rank, the link carrying
+// data to and from that rank, and nil for this rank. Both sides of a pair must choose the
+// same kind of link, and all must be links of the same job. The mix owns the links and
+// closes them with itself.
 func Mix(links ...Link) (Link, error) {
 	m := &mix{rank: nobody, size: len(links), of: make([]int, len(links)), closed: make(chan struct{})}
 	for peer, l := range links {
@@ -103,7 +103,7 @@ func (m *mix) Transport() string {
 	return strings.Join(names, "+")
 }
 
-// Lease implements Lender: the memory belongs to the first link that lends some. For the
+// Lease implements Lender: the memory belongs to the first link lending some. For the
 // other links it is ordinary memory.
 func (m *mix) Lease(n int) ([]byte, func() error, error) {
 	for _, lane := range m.lanes {

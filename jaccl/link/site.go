@@ -17,8 +17,7 @@ type Site interface {
 	// namespace and with the same shared memory.
 	SameHost(rank int) bool
 	// Gather returns the value of mine on every rank, by rank. It is for data of a few
-	// KiB. key names the purpose; ranks that pass different keys get an error that shows
-	// both.
+	// KiB. key names the purpose; ranks passing different keys get an error showing both.
 	Gather(ctx context.Context, key string, mine []byte) ([][]byte, error)
 	// Dial returns a new connection to each other rank, nil for this one. Both
 	// sides have proved that they know the job's secret. purpose is compared like

@@ -8,9 +8,9 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// Watch tells the ranks of a job of each other's failures, whatever they are doing.
-// It is separate from the link that carries their data. Its methods do not block and
-// may be called from any goroutine.
+// Watch tells the ranks of a job of each other's failures, whatever they are doing. It is
+// separate from the link carrying their data. Its methods do not block and may be called
+// from any goroutine.
 type Watch interface {
 	// Host names the machine of a rank, for people.
 	Host(rank int) string

@@ -13,8 +13,8 @@ const (
 	slabSize = Frame * (1<<classes - 1) * depth
 )
 
-// ClassOf returns the size class of the messages that carry n bytes: the largest class
-// with a buffer that n bytes fill, or 0. Both sides of a connection know n, so they post
+// ClassOf returns the size class of the messages carrying n bytes: the largest class with
+// a buffer that n bytes fill, or 0. Both sides of a connection know n, so they post
 // buffers of equal size.
 func ClassOf(n int) int {
 	k := classes - 1

@@ -22,7 +22,7 @@ type Library struct {
 	queryDevice uintptr // 0 if the library does not have it; JACCL does not use it
 
 	yield uintptr // sched_yield of the C library
-	errno uintptr // the C library's function that returns the address of a thread's errno
+	errno uintptr // the C library's function returning the address of a thread's errno
 }
 
 // create calls a verb that returns a pointer. If the pointer is nil, the error holds errno.

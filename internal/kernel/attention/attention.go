@@ -256,8 +256,8 @@ func (h *Attender[T]) Backward(q, out Rows[T], lse []T, dout Rows[T], dlse []T, 
 
 // AddTo adds the contributions kept by Backward to dk and dv or, if first is set, sets dk
 // and dv to them. Several parts add to the same dk and dv, and so do heads of queries
-// that share a head of keys. The caller calls AddTo in a fixed order, whichever of them
-// is ready first.
+// sharing a head of keys. The caller calls AddTo in a fixed order, whichever of them is
+// ready first.
 func (h *Attender[T]) AddTo(dk, dv Rows[T], first bool) {
 	if first {
 		for j := range h.dry.Times(h.R) {

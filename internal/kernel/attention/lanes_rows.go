@@ -33,8 +33,8 @@ func (w *lanes) multiply(f *[groupVecs]func(*byte), c []float32, cs int, a []flo
 	}
 }
 
-// pack returns the keys and values from j0 on, the beginning of a block, as rows that
-// fill whole vectors. It copies the first n keys and values to w.k and w.v, except rows
+// pack returns the keys and values from j0 on, the beginning of a block, as rows filling
+// whole vectors. It copies the first n keys and values to w.k and w.v, except rows
 // already copied or, if once is set, only the rows of the block.
 func (w *lanes) pack(a Attention[float32], k, v Rows[float32], kept *[2]Stored, j0, n int, once bool) (keys, values []float32) {
 	wide, broad := kernel.RoundUp(a.D, kernel.Lanes), kernel.RoundUp(a.V, kernel.Lanes)

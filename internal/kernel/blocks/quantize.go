@@ -53,7 +53,7 @@ func quantOrder(d graph.DType) [8]int {
 	return [8]int{0, 1, 2, 3, 4, 5, 6, 7}
 }
 
-// quantOffset returns the number that makes a weight's integer unsigned when added to it,
+// quantOffset returns the number making a weight's integer unsigned when added to it,
 // because vectors multiply unsigned integers by signed ones. It is 0 for types with rows
 // rounded in units of 256.
 func quantOffset(d graph.DType) int32 {

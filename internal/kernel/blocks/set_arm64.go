@@ -16,7 +16,7 @@ func setOf(k kernel.Kind) *set {
 	return nil
 }
 
-// neonSet returns functions that use FEAT_DotProd if the processor has it: all of Apple's
+// neonSet returns functions using FEAT_DotProd if the processor has it: all of Apple's
 // that run Go have it, and nearly all others since 2018.
 func neonSet() *set {
 	if runtime.GOOS == "darwin" || cpu.ARM64.HasASIMDDP {

@@ -15,7 +15,7 @@ const (
 	// tileRows is the number of rows of x multiplied by a panel of a piece of the rows of
 	// weights.
 	tileRows = 256
-	// tileBytes is the most bytes of a panel's lines that belong to 256 elements.
+	// tileBytes is the most bytes of a panel's lines belonging to 256 elements.
 	tileBytes = (2*quantSuper/4 + 6) * panelLine
 )
 

@@ -37,7 +37,7 @@ type Result interface {
 //     two chains of fused multiply-adds, which begin with 0, over even and over odd p. The
 //     same numbers as above count as 0, and so does such a C. See the model in the tests.
 //
-// Blocks and groups that reach past the end of k are filled with zeros.
+// Blocks and groups reaching past the end of k are filled with zeros.
 func MultiplyHalf[E Half, R Result](m, n, k int, a []E, ars, acs int, b []E, brs, bcs int, c []R, ldc int, acc bool) {
 	MultiplyHalfPanels(nil, m, n, k, a, ars, acs, Matrix[E]{X: b, Row: brs, Col: bcs}, c, ldc, acc)
 }

@@ -55,7 +55,7 @@ func (s *halfSet) packPairs(dst []uint32, width, pairs int, src []array.Brain, n
 
 func pair(even, odd array.Brain) uint32 { return uint32(even) | uint32(odd)<<16 }
 
-// brains returns the numbers of the pairs x, in order. It is right on machines that store
+// brains returns the numbers of the pairs x, in order. It is right on machines storing
 // the lower half first; others have no halfSet.
 func brains(x []uint32) []array.Brain {
 	return unsafe.Slice((*array.Brain)(unsafe.Pointer(unsafe.SliceData(x))), 2*len(x))

@@ -6,7 +6,7 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/pack"
 )
 
-// halfSet holds the functions that multiply bf16 with one kind of instruction. They take
+// halfSet holds the functions multiplying bf16 with one kind of instruction. They take
 // numbers in pairs, which are neighbours in the summed dimension, the first in the lower
 // half of 32 bits.
 type halfSet struct {

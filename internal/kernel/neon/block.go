@@ -67,7 +67,7 @@ func (b *block) storeAs(move string, x value, m mem) {
 	b.do(func(r func(value) int) string { return fmt.Sprintf("%s F%d, %v", move, r(x), m) }, x)
 }
 
-// into writes d = op(n, m), or d = op(d, n, m) for operations that change d.
+// into writes d = op(n, m), or d = op(d, n, m) for operations changing d.
 func (b *block) into(op string, a arrangement, d, n, m value) {
 	b.do(func(r func(value) int) string { return encodeThree(op, a, r(d), r(n), r(m)).String() }, n, m, d)
 }
@@ -147,8 +147,8 @@ func (b *block) general(format string, a ...any) {
 	b.do(func(func(value) int) string { return text })
 }
 
-// repeat writes a loop that runs body n times, counted down in register R`counter`.
-// Values made before and used in body keep their registers until the loop ends.
+// repeat writes a loop running body n times, counted down in register R`counter`. Values
+// made before and used in body keep their registers until the loop ends.
 func (b *block) repeat(label string, counter, n int, body func()) {
 	if n == 1 {
 		body()

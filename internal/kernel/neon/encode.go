@@ -105,9 +105,9 @@ func two(op string) uint32 {
 	panic("neon: no instruction " + op)
 }
 
-// convert returns the code and the operands' arrangements of a conversion between
-// float32 and float64. The float32 are the lower half of a vector, or, for names that end
-// with 2, the upper half.
+// convert returns the code and the operands' arrangements of a conversion between float32
+// and float64. The float32 are the lower half of a vector, or, for names ending with 2,
+// the upper half.
 func convert(op string) (code uint32, d, n string) {
 	switch op {
 	case "fcvtl":

@@ -9,7 +9,7 @@ type form struct {
 }
 
 // mixed returns the form of an instruction with a result of arrangement d. Integers are
-// signed, except in instructions with names that begin with u.
+// signed, except in instructions with names beginning with u.
 func mixed(op, d string) form {
 	switch op + " " + d {
 	case "sdot 4s": // d += sums of 4 products; FEAT_DotProd

@@ -37,7 +37,7 @@ func (f *file) gemm() {
 	}
 }
 
-// pack writes loops that copy rows to contiguous rows, or transposed.
+// pack writes loops copying rows to contiguous rows, or transposed.
 func (f *file) pack() {
 	for bytes := 16; bytes <= 64; bytes += 16 {
 		f.copyRows(bytes)
@@ -142,7 +142,7 @@ func (f *file) tile(e element, rows, vecs int) {
 	}
 }
 
-// stream writes a function that adds A·B to sums in memory, for few rows of A. It reads
+// stream writes a function adding A·B to sums in memory, for few rows of A. It reads
 // `deep` rows of B at a time, sequentially, which is the fastest way to read memory. The
 // sums of one vector of columns are consecutive, row by row.
 func (f *file) stream(e element, rows, deep int) {
@@ -187,7 +187,7 @@ func (f *file) stream(e element, rows, deep int) {
 	f.line("RET")
 }
 
-// copyRows writes a function that copies rows of this number of bytes, with a stride of
+// copyRows writes a function copying rows of this number of bytes, with a stride of
 // stride bytes, to contiguous rows.
 func (f *file) copyRows(bytes int) {
 	const n, dst, src, stride = 0, 1, 2, 3

@@ -20,8 +20,8 @@ type pointwise struct {
 	body   func(b *block, x []value) value
 }
 
-// pointwise writes a function that handles 16 elements at a time, then 4, and then one,
-// in a vector of its own.
+// pointwise writes a function handling 16 elements at a time, then 4, and then one, in a
+// vector of its own.
 func (f *file) pointwise(p pointwise) {
 	const n, to = 0, 1
 	f.begin("neon"+p.name, "is "+p.doc, fmt.Sprintf("(n int, %s *float32%s)", strings.Join(p.args, ", "), p.more), 8+8*len(p.args)+p.bytes)

@@ -52,8 +52,8 @@ func (f *file) comparisons() {
 	}
 }
 
-// selects writes a function that takes each word from one of two slices, selected by a
-// byte, 0 or 1.
+// selects writes a function taking each word from one of two slices, selected by a byte,
+// 0 or 1.
 func (f *file) selects() {
 	f.bools("Select", "z = yes where which is 1, no where it is 0", "(n int, z, yes, no *float32, which *byte)", []string{"z", "yes", "no", "which"}, 3, func(b *block) {
 		which := b.mixed("neg", "16b", b.load(at(4, 0)))

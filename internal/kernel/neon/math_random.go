@@ -112,8 +112,8 @@ func (f *file) threefry() {
 	f.line("RET")
 }
 
-// uniform writes the function that makes uniform numbers from random bits. The upper 23
-// bits are the fraction of u in [1, 2).
+// uniform writes the function making uniform numbers from random bits. The upper 23 bits
+// are the fraction of u in [1, 2).
 func (f *file) uniform() {
 	const lo, span, low = 31, 30, 29 // lo and span in float64, and lo in float32
 	f.pointwise(pointwise{name: "Uniform", doc: "y = max(lo, (u-1)·span + lo) of random bits x, as Uniform in Go has it", args: []string{"y", "x"},

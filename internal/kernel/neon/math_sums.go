@@ -18,8 +18,8 @@ func (f *file) wideAdd(to, x, free int) {
 	}
 }
 
-// sum writes the function that returns the sum of x, or of x·y. Sums begin with 0 and so
-// are never -0. So the zeros added after the last element change nothing.
+// sum writes the function returning the sum of x, or of x·y. Sums begin with 0 and so are
+// never -0. So the zeros added after the last element change nothing.
 func (f *file) sum(name, doc string, dot bool) {
 	const n, x, y = 0, 1, 2
 	const v, w, free = 16, 18, 20 // the first registers of x, of y, and of free ones
@@ -180,7 +180,7 @@ func (f *file) sumTree() {
 	})
 }
 
-// extreme writes the function that returns the largest or the smallest of n elements.
+// extreme writes the function returning the largest or the smallest of n elements.
 func (f *file) extreme(name, doc, op string, none float64) {
 	const n, x, v = 0, 1, 16
 	f.begin("neon"+name, "is "+doc, "(n int, x *float32) float32", 20)

@@ -35,7 +35,7 @@ const (
 // normLoop is a loop over rows of float32 that computes in float64.
 type normLoop struct {
 	*file
-	at    map[int]int // for each field, the general register that points to its current row
+	at    map[int]int // for each field, the general register pointing to its current row
 	loops int
 }
 
@@ -262,7 +262,7 @@ func (f *file) layerLoops() {
 	})
 }
 
-// columnSums writes the functions that add rows to the float64 sums in y.
+// columnSums writes the functions adding rows to the float64 sums in y.
 func (f *file) columnSums() {
 	const mean, inv = normA, normB
 	sum := func(l *normLoop, fields []int, addend func(r row) value) {
@@ -287,9 +287,9 @@ func (f *file) columnSums() {
 	})
 }
 
-// rope writes the function that rotates pairs. The fields have other meanings here: it
-// rotates pairs of x and ct to pairs of y and gain; mean points to cosines and inv to sines,
-// which are multiplied by count.
+// rope writes the function rotating pairs. The fields have other meanings here: it
+// rotates pairs of x and ct to pairs of y and gain; mean points to cosines and inv to
+// sines, which are multiplied by count.
 func (f *file) rope() {
 	f.normLoop("Rope", "rows of two halves, x and ct, turned by angles", []int{normX, normCt, normY, normGain}, []int{normMean, normInv}, func(l *normLoop) {
 		l.each([]int{normX, normCt, normY, normGain}, []int{normMean, normInv}, func(r row) {

@@ -87,12 +87,12 @@ func signByte(i, j int) uint8 {
 	return 1
 }
 
-// products writes a function that adds products.
+// products writes a function adding products.
 type products struct {
 	*file
 	dot, columns bool
 	signs        int   // the offset of the table of signs
-	ws, xs       []int // the registers that point to rows of weights and of x
+	ws, xs       []int // the registers pointing to rows of weights and of x
 	*block
 	acc    value
 	pinned int
@@ -131,7 +131,7 @@ func (p *products) walk(register, disp, by int) [2]value {
 }
 
 // function writes a function with a loop over units of `size` bytes of weights. unit pins
-// the constants needed, and returns a function that writes the work on a unit.
+// the constants needed, and returns a function writing the work on a unit.
 func (p *products) function(kind string, size int, unit func() func()) {
 	name, way, doc := "neon", "Rows", "of four rows of weights with one"
 	if p.dot {

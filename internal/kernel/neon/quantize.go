@@ -2,8 +2,8 @@ package main
 
 import "fmt"
 
-// rounding writes a function that rounds rows for products with weights in blocks. R0
-// points to the arguments, R2 to x, and R3 to the rounded row. R4 and R5 hold the bits of
+// rounding writes a function rounding rows for products with weights in blocks. R0 points
+// to the arguments, R2 to x, and R3 to the rounded row. R4 and R5 hold the bits of
 // infinity and NaN.
 type rounding struct {
 	*block
@@ -19,8 +19,8 @@ const (
 	roundTurns, roundWithin                  = 9, 11
 )
 
-// rounds writes a function that rounds units of x to `row` bytes each. body writes the
-// work on a unit, and advances the pointer to x.
+// rounds writes a function rounding units of x to `row` bytes each. body writes the work
+// on a unit, and advances the pointer to x.
 func (f *file) rounds(kind, doc string, row int, body func(r *rounding)) {
 	const n = 1
 	f.function("neonRound"+kind, "rounds "+doc, "t *byte")
@@ -108,8 +108,8 @@ func (r *rounding) eight(v []value) value {
 	return v[0]
 }
 
-// roundSuper writes the function that rounds blocks of 256. The arguments give the place
-// of each 32 elements, and whether the sums of every 16 elements are added in pairs.
+// roundSuper writes the function rounding blocks of 256. The arguments give the place of
+// each 32 elements, and whether the sums of every 16 elements are added in pairs.
 func (f *file) roundSuper() {
 	f.rounds("Super", "blocks of 256", superRow, func(r *rounding) {
 		scale, inverse, mask := r.scale(256, 48)
@@ -135,7 +135,7 @@ func (f *file) roundSuper() {
 	})
 }
 
-// roundGroup writes the function that rounds 4 blocks of 32 at a time.
+// roundGroup writes the function rounding 4 blocks of 32 at a time.
 func (f *file) roundGroup() {
 	f.rounds("Group", "4 blocks of 32 at a time", groupRow, func(r *rounding) {
 		r.general("MOVD R%d, R%d", roundRowAt, roundTo)

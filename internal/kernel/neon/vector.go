@@ -61,7 +61,7 @@ func (b *block) polynomial(x value, coefficients ...float64) value {
 // negative returns -|x|.
 func (b *block) negative(x value) value { return b.logic("orr", x, b.bits(1<<31)) }
 
-// sigmoid returns s = 1/(1 + exp(-x)) and a function that computes 1-s, both to full
+// sigmoid returns s = 1/(1 + exp(-x)) and a function computing 1-s, both to full
 // precision.
 func (b *block) sigmoid(x value) (y value, rest func() value) {
 	z, one := b.exp(b.negative(x)), b.number(1)

@@ -9,7 +9,7 @@ func mathOf(v kernel.Kind) *mathLoops {
 	return neonMath()
 }
 
-// neonMath returns the loops of NEON. It has none for functions that need polynomials in
+// neonMath returns the loops of NEON. It has none for functions needing polynomials in
 // float64: Expm1, Log, Log1p, Pow, Erf, Sin, Cos, GELU, GELUTanh and the derivatives of
 // the last two. These are computed in Go on arm64.
 func neonMath() *mathLoops {

@@ -40,7 +40,7 @@ type vectorArgs struct {
 	wide [10]float64
 	max  [kernel.Lanes]float32
 	sum  [kernel.Lanes]float64
-	// The sum and the largest of all lanes, after a loop that computes one of them.
+	// The sum and the largest of all lanes, after a loop computing one of them.
 	total   float64
 	largest float32
 	c       [3]float32

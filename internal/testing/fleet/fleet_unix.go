@@ -45,9 +45,9 @@ type Options struct {
 	EnvOf func(rank int) []string
 	// In returns the words preceding the command of a rank, such as ip netns exec NAME.
 	In func(rank int) []string
-	// Launcher, if not nil, is a command that starts all ranks at once, such as mpirun -n
-	// 3; the ranks' command follows it. RankFrom is the environment variable with the
-	// number of each rank.
+	// Launcher, if not nil, is a command starting all ranks at once, such as mpirun -n 3;
+	// the ranks' command follows it. RankFrom is the environment variable with the number
+	// of each rank.
 	Launcher []string
 	RankFrom string
 }

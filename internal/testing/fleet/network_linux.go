@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Network is a number of hosts on one machine: network name spaces connected by a bridge. The
-// bridge has a name space of its own, so that this machine's interfaces stay as they are for
-// the tests that run meanwhile.
+// Network is a number of hosts on one machine: network name spaces connected by a bridge.
+// The bridge has a name space of its own, so that this machine's interfaces stay as they
+// are for the tests running meanwhile.
 type Network struct {
 	t     *testing.T
 	id    string

@@ -146,7 +146,7 @@ func (g *gen) iota(val) {
 	g.add(primitives.Iota(g.t, graph.F64, g.r.IntN(len(s)), s...), 8, nil)
 }
 
-// random adds a value that depends on no input.
+// random adds a value depending on no input.
 func (g *gen) random(val) {
 	s := g.shape(g.r.IntN(3))
 	g.add(primitives.RandomUniform(primitives.RandomKey(g.t, int64(g.r.IntN(9))), graph.F64, -1, 1, s...), 1, nil)

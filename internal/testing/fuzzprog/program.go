@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Program is a random program that runs without error on inputs in its ranges.
+// Program is a random program running without error on inputs in its ranges.
 type Program struct {
 	*graph.Program
 	Seed uint64
@@ -18,7 +18,7 @@ type Program struct {
 	// float inputs even where its integer values stay the same. Its derivative is not
 	// checked by differences, and a sum in another order may change its results.
 	Jumps bool
-	// Stops marks a program that stops a gradient, which differences do not see.
+	// Stops marks a program stopping a gradient, which differences do not see.
 	Stops bool
 	// Chooses marks a program with integers or booleans that depend on floats, so that at
 	// ties a sum in another order may change results.

@@ -13,7 +13,7 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// Device is a device that runs the host's own kernels. Its exported fields must not change
+// Device is a device running the host's own kernels. Its exported fields must not change
 // once it is used.
 type Device struct {
 	// Why returns "" if the device runs instruction i, and otherwise the reason why the

@@ -36,7 +36,7 @@ type encoded struct {
 type segment struct {
 	ticket uint64
 	work   []encoded
-	done   chan error // gets the error of a segment that runs concurrently with the host; otherwise nil
+	done   chan error // gets the error of a segment running concurrently with the host; otherwise nil
 }
 
 // Encode implements runtime.Queue.

@@ -52,12 +52,12 @@ func (d doSum) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Name: d.name, Out: out, In: in, Kernel: d.kernel})
 }
 
-// Differentiate is Do with a kernel that copies x and this derivative rule.
+// Differentiate is Do with a kernel copying x and this derivative rule.
 func Differentiate(name string, vjp func(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error), x *graph.Value) *graph.Value {
 	return graph.Apply1(do{name, Copy, vjp}, x)
 }
 
-// Copy is a kernel that copies its argument.
+// Copy is a kernel copying its argument.
 func Copy(a *exec.Args) error {
 	copy(a.Out[0].Bytes(), a.In[0].Bytes())
 	return nil

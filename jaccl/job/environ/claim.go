@@ -7,7 +7,7 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// number is an environment variable that holds a number.
+// number is an environment variable holding a number.
 type number struct {
 	name string
 	set  bool
@@ -16,7 +16,7 @@ type number struct {
 
 func (v number) String() string { return fmt.Sprintf("%s=%d", v.name, v.n) }
 
-// text is an environment variable that holds a text.
+// text is an environment variable holding a text.
 type text struct{ name, value string }
 
 // claim is the information about this process in the variables of one convention.
@@ -75,8 +75,8 @@ type reader struct {
 	err    error
 }
 
-// number reads a variable that holds a number from 0 to maxRanks. If the variable is
-// not set, neither is the returned number.
+// number reads a variable holding a number from 0 to maxRanks. If the variable is not
+// set, neither is the returned number.
 func (r *reader) number(name string) number {
 	s := r.getenv(name)
 	if s == "" {

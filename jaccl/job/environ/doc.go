@@ -15,9 +15,9 @@
 // their number. So a manifest sets GOMOE_SIZE or WORLD_SIZE, without a rank, and the
 // pod's number is the rank.
 //
-// If two conventions contradict each other, Detect returns an error that names both.
-// Slurm is the exception: it starts the daemons of other launchers, too, and the ranks of
-// those launchers inherit variables that are about the daemons.
+// If two conventions contradict each other, Detect returns an error naming both. Slurm is
+// the exception: it starts the daemons of other launchers, too, and the ranks of those
+// launchers inherit variables that are about the daemons.
 //
 // A process started by hand has none of these variables: all ranks are in that process.
 package environ

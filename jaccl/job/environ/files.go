@@ -10,7 +10,7 @@ import (
 // maxFile is the longest of MLX's files in bytes.
 const maxFile = 16 << 20
 
-// ReadDevices returns the RDMA devices that connect the ranks, as JSON for
+// ReadDevices returns the RDMA devices connecting the ranks, as JSON for
 // hostfile.ParseDevices: the value of GOMOE_DEVICES, or else the contents of the file
 // named by MLX_IBV_DEVICES. If neither is set, the error explains how to set them.
 func (j Job) ReadDevices() ([]byte, error) {

@@ -30,7 +30,7 @@ type Job struct {
 	// Deadline is the time that ranks wait for each other, GOMOE_DEADLINE; 0 if it is not
 	// set.
 	Deadline time.Duration
-	// Lifeline is the number of an open file that ends when the launcher ends; 0 means that
+	// Lifeline is the number of an open file ending when the launcher ends; 0 means that
 	// there is none.
 	Lifeline int
 	// Hostfile is the path of the file with the addresses of MLX's ring, MLX_HOSTFILE, and

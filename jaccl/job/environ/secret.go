@@ -150,7 +150,7 @@ func makeSecret(path string) error {
 	if err != nil {
 		return fmt.Errorf("environ: secret: %w", err)
 	}
-	defer remove() // leftovers are removed by the next process that makes a secret
+	defer remove() // leftovers are removed by the next process making a secret
 	_, err = io.WriteString(f, NewSecret()+"\n")
 	// While the file is open it is locked, so no other process removes it before it has its name.
 	if err = errors.Join(err, f.Sync()); err != nil {

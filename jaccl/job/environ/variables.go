@@ -91,7 +91,7 @@ const (
 // podIndex is a variable of the pods of indexed Jobs, and of JobSets, which are made of them.
 const podIndex = "JOB_COMPLETION_INDEX"
 
-// The variables that name the libraries of RDMA verbs and of MPI. They are read whatever
+// The variables naming the libraries of RDMA verbs and of MPI. They are read whatever
 // starts the ranks.
 const (
 	verbsLibrary = "JACCL_LIBRDMA"
@@ -107,10 +107,10 @@ func MPI(getenv func(string) string) (library, variable string) {
 	return library, mpiLibrary
 }
 
-// Describe returns the environment of one rank of the job, as NAME=value, in the form that
-// Detect reads: GOMOE_*, and RANK and its companions for programs that know only those.
-// masterPort becomes MASTER_PORT, which such programs may use as they like; 0 leaves out
-// MASTER_ADDR and MASTER_PORT.
+// Describe returns the environment of one rank of the job, as NAME=value, in the form
+// that Detect reads: GOMOE_*, and RANK and its companions for programs knowing only
+// those. masterPort becomes MASTER_PORT, which such programs may use as they like; 0
+// leaves out MASTER_ADDR and MASTER_PORT.
 func (j Job) Describe(masterPort int) []string {
 	out := []string{
 		env(gomoeRank, j.Rank), env(gomoeSize, j.Size),

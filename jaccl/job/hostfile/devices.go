@@ -21,7 +21,7 @@ const (
 	MaxDevicesSize = 1 << 20
 )
 
-// Devices has the RDMA devices that connect the ranks of a job: Devices[i][j] lists the
+// Devices has the RDMA devices connecting the ranks of a job: Devices[i][j] lists the
 // devices of rank i that face rank j, one for each wire between the two ranks; an empty
 // list means that there is no wire. Devices has a row and a column for every rank.
 type Devices [][][]string

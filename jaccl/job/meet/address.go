@@ -160,7 +160,7 @@ func listen(ctx context.Context, o Options) (net.Listener, error) {
 		quoted.Text(o.Coordinator), addresses(addrs), o.Host, own)
 }
 
-// isOwnName reports whether host is the name of the machine that calls itself `own`, with
+// isOwnName reports whether host is the name of the machine calling itself `own`, with
 // another domain or none.
 func isOwnName(host, own string) bool {
 	host, _, _ = strings.Cut(host, ".")

@@ -12,7 +12,7 @@
 //
 // The secret is never sent. Each side of a connection sends a nonce, and then an
 // HMAC-SHA256 under the secret over both sides' messages and its own role. A connection
-// that fails this test is turned away. Options.Log records it, at a limited rate, and the
+// failing this test is turned away. Options.Log records it, at a limited rate, and the
 // ranks do not wait for it. Later messages are not encrypted, nor is the data of
 // transports: the network between the ranks must be protected from writes by others. When
 // a job is set up, Shut closes the ranks' listeners.

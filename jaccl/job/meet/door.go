@@ -44,7 +44,7 @@ type door struct {
 
 	mu      sync.Mutex
 	halves  []net.Conn         // connections that have not proved anything yet, the oldest first
-	parked  map[guest]*arrival // connections that wait for this rank's Dial
+	parked  map[guest]*arrival // connections waiting for this rank's Dial
 	turn    int                // the number of the next Dial, or of the one in progress
 	away    []string           // the connections that were turned away last, at most 3
 	closing bool

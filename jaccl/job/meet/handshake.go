@@ -175,7 +175,7 @@ func bound(ctx context.Context, conn net.Conn, d time.Duration) func() {
 	}
 }
 
-// clip returns the beginning of a text that fits into a frame.
+// clip returns the beginning of a text fitting into a frame.
 func clip(text string) string {
 	return text[:min(len(text), maxText)]
 }

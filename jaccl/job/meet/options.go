@@ -28,7 +28,7 @@ type Options struct {
 	// Listener is an open listener for rank 0; Join owns it from then on. If Listener is
 	// nil, rank 0 opens a listener at Coordinator.
 	Listener net.Listener
-	// Job is the job's id, which distinguishes jobs that use the same address.
+	// Job is the job's id, which distinguishes jobs using the same address.
 	Job uuid.UUID
 	// Meetings counts this rank's meetings in the job. Nil means that there were none.
 	Meetings *Meetings

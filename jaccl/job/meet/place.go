@@ -96,7 +96,7 @@ func (p *Place) gather(ctx context.Context, key string, mine []byte) ([][]byte, 
 	return all, nil
 }
 
-// while returns a context that ends when ctx ends or the place is closed. The caller calls
+// while returns a context ending when ctx ends or the place is closed. The caller calls
 // the returned function when the context is no longer needed.
 func (p *Place) while(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -35,8 +35,8 @@
 // # The first failure
 //
 // Failures come in groups: one rank fails, others see the consequences, and all tell each
-// other at once. A rank that knows of a failure announces no other one, so only notices
-// of ranks unaware of each other compete. A rank waits for Options.Settle after the first
+// other at once. A rank knowing of a failure announces no other one, so only notices of
+// ranks unaware of each other compete. A rank waits for Options.Settle after the first
 // notice before declaring the job down. Of the notices received by then, the watch
 // chooses the one that is least likely to be a consequence of another:
 //

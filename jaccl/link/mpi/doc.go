@@ -8,7 +8,7 @@
 // MPI carries data well and reports failures badly: with most builds a peer that was
 // killed, stopped or cut off is never reported, and MPI waits for ever. So this package
 // never waits inside MPI. An Exchange polls and ends with its context, which the deadline
-// of engine.Connect and its Watch end; a rank that closes its link sends a message. MPI's
+// of engine.Connect and its Watch end; a rank closing its link sends a message. MPI's
 // errors are returned, with MPI's text, and abort nothing (MPI_ERRORS_RETURN). With a
 // build of Open MPI 5 started as mpirun --with-ft ulfm they name a dead peer within
 // milliseconds.

@@ -49,7 +49,7 @@ func (l *transport) postData(m [][]byte, r request) error {
 	return l.postParts(m, r)
 }
 
-// postParts posts a message that consists of several parts, with an MPI type that has their
+// postParts posts a message consisting of several parts, with an MPI type that has their
 // addresses: MPI gathers and scatters them, so no copy is made here.
 func (l *transport) postParts(m [][]byte, r request) error {
 	lib := l.w.lib

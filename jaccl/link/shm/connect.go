@@ -139,7 +139,7 @@ func (l *transport) connect(ctx context.Context, site link.Site, o Options) erro
 	return nil
 }
 
-// about returns a text that names a rank and its error err.
+// about returns a text naming a rank and its error err.
 func (l *transport) about(rank int, err error) string {
 	return fmt.Sprintf("rank %d on %s %v", rank, l.peers[rank].host, err)
 }
@@ -223,9 +223,9 @@ func (l *transport) join(rank int, a announcement) error {
 }
 
 // ringFor returns the size of a ring in bytes in a job of n ranks. Larger rings let ranks
-// that share a processor do more between two switches, until the rings no longer fit
-// into the processor's cache: 512 KiB each way took 49 to 83 µs with rings of 64 and
-// 128 KiB, 27 with 256 and 23 with 512 KiB and with 1 MiB.
+// sharing a processor do more between two switches, until the rings no longer fit into
+// the processor's cache: 512 KiB each way took 49 to 83 µs with rings of 64 and 128 KiB,
+// 27 with 256 and 23 with 512 KiB and with 1 MiB.
 func ringFor(n int) int {
 	ring := 512 << 10
 	for ring > 16<<10 && ring*(n-1) > 8<<20 {

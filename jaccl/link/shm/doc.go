@@ -10,9 +10,9 @@
 // would do the same, but the socket would need a name. On darwin, or if Options names a
 // folder, a segment is a file with mode 0600 and a name that cannot be guessed; the name
 // is removed as soon as all ranks have mapped the file. A process killed before that
-// leaves its file over. The next rank that makes a file in the folder removes it, because
-// the name identifies the process. A file cannot be sealed: if a process of the same user
-// truncates it, the ranks that use it die of a signal.
+// leaves its file over. The next rank making a file in the folder removes it, because the
+// name identifies the process. A file cannot be sealed: if a process of the same user
+// truncates it, the ranks using it die of a signal.
 //
 // A segment has its final size from the beginning, and is sparse: an arena of many GiB
 // costs only addresses until Alloc gives it out. So offsets never change, peers see
@@ -29,9 +29,9 @@
 // data, and data of less than 4 KiB, goes through the ring, in two copies; the second
 // finds the data in the cache. That is faster than one copy by the kernel
 // (process_vm_readv), which was tried: 22 against 35 µs for 512 KiB each way, 0.6 to 0.8
-// against 1.1 to 1.2 ms for 8 MiB, 15 against 23 ms for 64 MiB. The goroutine that calls
-// Exchange moves all bytes, a small piece for each peer in turn, so that ranks that send
-// to each other never wait for each other.
+// against 1.1 to 1.2 ms for 8 MiB, 15 against 23 ms for 64 MiB. The goroutine calling
+// Exchange moves all bytes, a small piece for each peer in turn, so that ranks sending to
+// each other never wait for each other.
 //
 // Data read from memory that a peer can write is checked before being used, so a broken
 // peer causes an error and nothing worse.

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// prefix begins the names of files that hold segments. After it a name has the process's
+// prefix begins the names of files holding segments. After it a name has the process's
 // number, its start time, and random digits.
 const prefix = "gomoe-shm-"
 

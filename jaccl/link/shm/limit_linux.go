@@ -84,7 +84,7 @@ func groupLeft(dir string) (int64, bool) {
 	return limit - used + max(stat["file"]-stat["shmem"], 0), true
 }
 
-// numbers parses lines that consist of a name and a number.
+// numbers parses lines consisting of a name and a number.
 func numbers(s string) map[string]int64 {
 	out := map[string]int64{}
 	for line := range strings.Lines(s) {

@@ -9,7 +9,7 @@ type Options struct {
 	// Reserving costs only address space, here and on every peer. 0 means the size of the
 	// machine's memory.
 	Reserve int64
-	// Dir is a folder for files that hold the shared memory, preferably one in memory,
-	// such as /dev/shm. Empty means memory without a name on Linux, os.TempDir() on darwin.
+	// Dir is a folder for files holding the shared memory, preferably one in memory, such
+	// as /dev/shm. Empty means memory without a name on Linux, os.TempDir() on darwin.
 	Dir string
 }

@@ -39,7 +39,7 @@ func (l *Link) connect(ctx context.Context, site link.Site, devices hostfile.Dev
 }
 
 // agree is an all-gather of the ranks' offers or failures. It returns the offers of all
-// ranks. If a rank has failed, all ranks return an error that names it.
+// ranks. If a rank has failed, all ranks return an error naming it.
 func agree(ctx context.Context, site link.Site, key string, failed error, offer func() []byte) ([][]byte, error) {
 	mine := []byte{1}
 	switch {

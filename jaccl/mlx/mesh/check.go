@@ -17,8 +17,8 @@ import (
 //
 // Older versions of MLX send all of an array to every rank. Without the check, a sum over
 // ranks of both kinds would be wrong on all ranks, without an error. On three ranks,
-// CheckCount is the least round number that gives messages of both kinds the same length,
-// 512 KiB, so that the ranks exchange them and see that the sum is wrong.
+// CheckCount is the least round number giving messages of both kinds the same length, 512
+// KiB, so that the ranks exchange them and see that the sum is wrong.
 const CheckCount = 600_000
 
 // check adds CheckCount numbers, 2.4 MB, on all ranks. That took 12 ms on three ranks in one

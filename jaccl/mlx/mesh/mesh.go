@@ -51,7 +51,7 @@ func (g *group) shares(n, size int) []share {
 	return shares
 }
 
-// class returns the class of messages that carry n bytes.
+// class returns the class of messages carrying n bytes.
 func (g *group) class(n int) int {
 	if g.c.options.FramesOnly {
 		return 0

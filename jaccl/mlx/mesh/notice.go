@@ -15,7 +15,7 @@ import (
 // rank concerned, the length of the text as 2 bytes, and the text.
 type notice struct {
 	kind  link.Kind // kind of the error
-	fatal bool      // it ends the job; otherwise only operations that wait for the rank fail
+	fatal bool      // it ends the job; otherwise only operations waiting for the rank fail
 	rank  int
 	text  string
 }

@@ -49,7 +49,7 @@ func meetRanks(ctx context.Context, rank, size int, coordinator string) (*sideCh
 	return s, nil
 }
 
-// overConns returns the side channel over connections that exist already, one with each
+// overConns returns the side channel over connections existing already, one with each
 // other rank. It closes connections between ranks other than rank 0, which JACCL does not
 // have.
 func overConns(rank int, conns []net.Conn) *sideChannel {

@@ -20,11 +20,11 @@
 //
 // # Numbers
 //
-// A sum is formed along the ring: segment s of n begins at a rank that depends on s and
-// goes from neighbour to neighbour, each of which adds its own elements. Sums of f16 and
-// bf16 are rounded at every rank. The protocol demands this order; other transports add
-// in the order of ranks and round once. All ranks hold the same bits, because each
-// segment is summed once and then forwarded.
+// A sum is formed along the ring: segment s of n begins at a rank depending on s and goes
+// from neighbour to neighbour, each of which adds its own elements. Sums of f16 and bf16
+// are rounded at every rank. The protocol demands this order; other transports add in the
+// order of ranks and round once. All ranks hold the same bits, because each segment is
+// summed once and then forwarded.
 //
 // If a sum is a NaN, its bits may differ between ranks. In all_max and all_min a Go rank
 // returns a NaN if any operand is one. A rank of MLX drops a NaN that it receives and

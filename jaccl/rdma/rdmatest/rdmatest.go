@@ -100,7 +100,7 @@ func Wires(n, wires int) hostfile.Devices {
 	return d
 }
 
-// Within returns a context that ends after d, so that a hanging test ends.
+// Within returns a context ending after d, so that a hanging test ends.
 func Within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)
