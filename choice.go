@@ -47,7 +47,7 @@ func (r Recomputed) keep() (vjp.Keep, error) {
 	return nil, fmt.Errorf("remat %q, want %s, %s or %s", string(r), RecomputeAll, RecomputeAllButProducts, RecomputeAllButExchanges)
 }
 
-// String prints the exchange and every parameter that differs from the zero Choice:
+// String prints the exchange and every parameter differing from the zero Choice:
 // exchange=sum blocks=4096.
 func (c Choice) String() string {
 	s := []string{"exchange=" + c.Exchange.String()}
@@ -143,7 +143,7 @@ type chooser struct {
 	parts    map[*graph.Eqn]*expertPart // by the combine
 	inside   map[*graph.Eqn]bool        // the equations of the parts, except their combines
 	prepared map[*graph.Value]primitives.Prepared
-	copies   map[*graph.Value]int // by routing: the number of replicas that share its pairs
+	copies   map[*graph.Value]int // by routing: the number of replicas sharing its pairs
 }
 
 // equation returns the replacements for the results of e.

@@ -118,7 +118,7 @@ func (t *Taken) received(plan *lowering.Plan) {
 	}
 }
 
-// placedLayer is the expert layer that receives the most rows.
+// placedLayer is the expert layer receiving the most rows.
 type placedLayer struct {
 	own                  Choice
 	tokens, parts        int // tokens in the batch; the number of shards of it

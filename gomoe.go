@@ -51,7 +51,7 @@ type Config struct {
 	// f16 has steps of 6e-8, and elements beyond 65504 become infinite. MLX's own
 	// protocols round after every addition.
 	Sums graph.DType
-	// Exact, if not 0, makes all results have the same bits on every mesh that splits the
+	// Exact, if not 0, makes all results have the same bits on every mesh splitting the
 	// batch and the experts over dp and ep. It is the number of blocks into which the
 	// batch is divided: a power of two, such as 8. Every sum over the batch, such as a
 	// weight's gradient, is computed per block, and the blocks' sums are added in pairs,

@@ -57,7 +57,7 @@ func Over(t graph.Type, mem []byte) Array {
 }
 
 // Outline returns an array of type t without memory: its Data and Bytes have no elements.
-// It is for code that needs only the array's type, such as exec.Dry.
+// It is for code needing only the array's type, such as exec.Dry.
 func Outline(t graph.Type) Array { return Array{Type: t, mem: []byte{}} }
 
 // IsOutline reports whether a has elements but no memory for them, like Outline's arrays.

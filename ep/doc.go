@@ -9,7 +9,7 @@
 // index, in 0 … E-1, names an expert, and -1 marks an unused choice. A token may choose
 // an expert twice: both pairs count. The tokens are split over N ranks (sources) in
 // contiguous blocks, so that rank order is token order. A table is an int32[N,E] array:
-// the number of pairs of each source that choose each expert.
+// the number of pairs of each source choosing each expert.
 //
 // The ranks form groups of R members that together hold the experts once: a Split assigns
 // consecutive experts to each member. Pairs are exchanged within a group only.
@@ -26,7 +26,7 @@
 // A member's rows are its experts' zones, in expert order. Within a zone rows are in (t,
 // k) order, without gaps. A zone starts at a multiple of the alignment. Rows between a
 // zone's end and the next zone's start, and rows past the last zone, belong to no pair;
-// the code that fills the rows must set these to zero.
+// the code filling the rows must set these to zero.
 //
 // # One step of a rank
 //

@@ -18,7 +18,7 @@ const (
 // Operand is an argument or a result of a chain or of one of its links.
 type Operand struct {
 	Buf  int // identifies the operand
-	Mem  int // identifies the memory: operands that differ only in type have the same Mem
+	Mem  int // identifies the memory: operands differing only in type have the same Mem
 	Type graph.Type
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // Crew is the set of threads shared by the ranks of a session: the ranks' own threads,
-// and helpers that run pieces of their kernels. There are only as many helpers as idle
+// and helpers running pieces of their kernels. There are only as many helpers as idle
 // processors, so while some ranks wait in a collective, the other ranks get their
 // processors. Results do not depend on the assignment of pieces to threads.
 //
@@ -50,8 +50,8 @@ const (
 	keepFor = time.Second
 )
 
-// NewCrew returns a crew that keeps at most limit threads busy, including the ranks' own;
-// 0 means GOMAXPROCS.
+// NewCrew returns a crew keeping at most limit threads busy, including the ranks' own; 0
+// means GOMAXPROCS.
 func NewCrew(limit int) *Crew {
 	c := &Crew{limit: int32(limit)}
 	c.procs.Store(int32(runtime.GOMAXPROCS(0)))

@@ -8,9 +8,9 @@ import (
 
 // Dry counts the memory that kernels use in addition to their arguments and results. It
 // does so in dry runs: a kernel gets arrays with a type and without memory (see
-// array.Outline), and the code that computes the size of its memory runs as in a step. A
-// dry run reads and writes no elements: MakeDirty returns no elements, and Share runs
-// only one piece of a Taker and none of other Work.
+// array.Outline), and the code computing the size of its memory runs as in a step. A dry
+// run reads and writes no elements: MakeDirty returns no elements, and Share runs only
+// one piece of a Taker and none of other Work.
 //
 // The zero Dry has counted nothing. It is for one goroutine.
 type Dry struct {
@@ -24,7 +24,7 @@ type Dry struct {
 // counted.
 const leastCounted = 8 << 10
 
-// Taker is a Work with pieces that use memory on their threads, such as matrix products.
+// Taker is a Work with pieces using memory on their threads, such as matrix products.
 // Their Piece passes Args.Dry to the allocating code.
 type Taker interface {
 	Work

@@ -44,7 +44,7 @@ func (s *Scratch) Reset() {
 	}
 }
 
-// Make returns n zeros that belong to the kernel until it returns. They come from
+// Make returns n zeros belonging to the kernel until it returns. They come from
 // a.Scratch, or from a new allocation if a.Scratch is nil or too small. Pieces of
 // Parallel must not call Make.
 func Make[E Plain](a *Args, n int) []E {

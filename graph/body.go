@@ -136,8 +136,8 @@ func (t *Tracer) within(u *Tracer) bool {
 	return false
 }
 
-// Innermost returns the trace to which code that runs now adds equations of t: the innermost
-// body that is being traced inside t, or t.
+// Innermost returns the trace to which code running now adds equations of t: the
+// innermost body that is being traced inside t, or t.
 func (t *Tracer) Innermost() *Tracer {
 	for t.body != nil {
 		t = t.body

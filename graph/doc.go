@@ -1,6 +1,6 @@
 // Package graph holds programs: typed values in single-assignment form, the equations
-// defining them, the tracer that records a Go function as a program, and the text form
-// that a program prints to and is parsed from.
+// defining them, the tracer recording a Go function as a program, and the text form that
+// a program prints to and is parsed from.
 //
 // It has no primitives except the four structural ones that the engines above it need
 // ([FullOp], [AddAnyOp], [PlaceLikeOp], [CustomOp]), and it imports no other package of

@@ -33,9 +33,9 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// buildError is the panic that carries an error out of model code, so that model code
-// need not handle errors. Only Trace recovers it. It implements error so that a panic
-// outside of any trace prints the mistake.
+// buildError is the panic carrying an error out of model code, so that model code need
+// not handle errors. Only Trace recovers it. It implements error so that a panic outside
+// of any trace prints the mistake.
 type buildError struct{ err error }
 
 func (e buildError) Error() string { return e.err.Error() }

@@ -116,7 +116,7 @@ type field struct {
 // omitted reports whether a program does not print the field.
 func (f field) omitted() bool { return zero(f.value) && !f.written }
 
-// structOf returns the struct that implements p.
+// structOf returns the struct implementing p.
 func structOf(p Primitive) reflect.Value { return reflect.Indirect(reflect.ValueOf(p)) }
 
 // fields returns the exported fields of the struct v. They can be set if v can.
@@ -229,8 +229,7 @@ func appendValue(b []byte, v reflect.Value, name func(*Program) string) []byte {
 	return append(b, ']')
 }
 
-// appendFloat appends the shortest decimal that reads back as x: 1e-05, -0,
-// inf, -inf, nan.
+// appendFloat appends the shortest decimal reading back as x: 1e-05, -0, inf, -inf, nan.
 func appendFloat(b []byte, x float64, bits int) []byte {
 	switch {
 	case math.IsInf(x, 1):

@@ -45,7 +45,7 @@ func (p Pos) String() string {
 //
 // A function applying a primitive of its own package, or a primitive of Structural, is a
 // builder without calling Helper, unless Trace called it. A closure is a separate
-// function: a closure that adds equations inside a builder calls Helper itself.
+// function: a closure adding equations inside a builder calls Helper itself.
 func Helper() {
 	var pc [1]uintptr
 	if runtime.Callers(2, pc[:]) == 0 {

@@ -52,8 +52,8 @@ func (a *arena) room(first, last int, bytes int64) int64 {
 	return at
 }
 
-// visit calls f for the highest nodes that lie within [from, to), with within set, and
-// for the nodes above them.
+// visit calls f for the highest nodes lying within [from, to), with within set, and for
+// the nodes above them.
 func (a *arena) visit(node, lo, hi, from, to int, f func(node int, within bool)) {
 	if to <= lo || hi <= from {
 		return
@@ -72,7 +72,7 @@ type spans []span
 
 type span struct{ from, to int64 }
 
-// after returns the index of the first span that ends after at, or the number of spans if
+// after returns the index of the first span ending after at, or the number of spans if
 // there is none.
 func (s spans) after(at int64) int {
 	i, _ := slices.BinarySearchFunc(s, at, func(x span, at int64) int {
@@ -94,7 +94,7 @@ func (s spans) gap(at, bytes int64) int64 {
 
 // with returns s with [from, to) in use as well. It writes to the memory of s.
 func (s spans) with(from, to int64) spans {
-	i := s.after(from - 1) // a span that ends at from is extended
+	i := s.after(from - 1) // a span ending at from is extended
 	j := i
 	for ; j < len(s) && s[j].from <= to; j++ {
 		from, to = min(from, s[j].from), max(to, s[j].to)

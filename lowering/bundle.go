@@ -83,7 +83,7 @@ type joiner struct {
 
 // collect decides on the exchanges to combine.
 func (j *joiner) collect() {
-	first := slices.Repeat([]int{len(j.Instrs)}, len(j.Instrs)) // per instruction: the first that depends on it
+	first := slices.Repeat([]int{len(j.Instrs)}, len(j.Instrs)) // per instruction: the first depending on it
 	for i, needs := range j.needs {
 		for _, n := range needs {
 			first[n] = min(first[n], i)

@@ -80,7 +80,7 @@ type Buffer struct {
 	// concatenated in each row, the same on every rank; nil if they differ between ranks.
 	// Unwritten rows, and unwritten parts of the buffer, are undefined.
 	Packed []graph.Type
-	// Def and Last are the first and the last instruction that touch the memory.
+	// Def and Last are the first and the last instruction touching the memory.
 	Def, Last int
 }
 

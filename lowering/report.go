@@ -90,7 +90,7 @@ type CollectiveUse struct {
 	// Value is the name of its result, "" if it has none.
 	Value string `json:"value,omitempty"`
 	Line  string `json:"line"`
-	// Times is the number of iterations of a loop that run it, 0 outside of loops. Instr
+	// Times is the number of iterations of a loop running it, 0 outside of loops. Instr
 	// is then its number in the plan of the loop's body, and Seq its number in the first
 	// iteration.
 	Times int `json:"times,omitempty"`

@@ -14,7 +14,7 @@ func (p *Plan) sink() {
 		sinks[i] = p.small(i) && len(flow.needs[i]) > 0 && !slices.ContainsFunc(flow.needs[i], func(n int) bool { return !sinks[n] && !j.joins(&was[n]) })
 	}
 	at, order := make([]int, len(was)), make([]int, len(was))
-	read := slices.Repeat([]int{len(was)}, len(was)) // per instruction: the place of the first that depends on it
+	read := slices.Repeat([]int{len(was)}, len(was)) // per instruction: the place of the first depending on it
 	for i := len(was) - 1; i >= 0; i-- {
 		order[i], at[i] = i, i
 		if sinks[i] {

@@ -30,7 +30,7 @@ type Binder interface {
 	MostBuffers() int
 }
 
-// Chainer is a target that runs only some of the elementwise instructions. It is asked
+// Chainer is a target running only some of the elementwise instructions. It is asked
 // before they are fused. Instructions for the target and instructions for the host are
 // never fused with each other, so an instruction that the target cannot run does not move
 // a whole chain to the host.

@@ -36,7 +36,7 @@ type touch struct {
 	read, wrote int
 }
 
-// within returns the range of touches that overlap e.
+// within returns the range of touches overlapping e.
 func (m touched) within(e extent) (spans []touch, lo, hi int) {
 	spans = m[e.of]
 	lo, _ = slices.BinarySearchFunc(spans, e.from+1, func(s touch, at int64) int {

@@ -3,8 +3,8 @@ package quant
 import "math"
 
 // fit returns a scale s ≥ 0 and an offset t ≥ 0 such that the values s·q - t, q in
-// 0..top, approximate x. It tries some scales around the one that covers the range of x.
-// For each scale it picks every q and then solves for the best s and t.
+// 0..top, approximate x. It tries some scales around the one covering the range of x. For
+// each scale it picks every q and then solves for the best s and t.
 func fit(x []float32, top int) (s, t float32) {
 	lo, hi := float32(0), x[0] // the offset is never below 0
 	for _, v := range x {

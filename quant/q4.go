@@ -36,7 +36,7 @@ func encodeQ41(b []byte, x []float32) {
 	}
 }
 
-// fromPeak writes the scale d that maps the element with the largest absolute value to
+// fromPeak writes the scale d mapping the element with the largest absolute value to
 // -top, and returns 1/d.
 func fromPeak(b []byte, x []float32, top float32) (inverse float32) {
 	peak := float32(0)

@@ -43,7 +43,7 @@ type contents struct {
 // identity is a unique address. Unlike memory, it is not reused while referenced.
 type identity struct{ _ byte }
 
-// next returns the contents that follow c, of the same owner. If c is zero, the owner is
+// next returns the contents following c, of the same owner. If c is zero, the owner is
 // new.
 func (c contents) next() contents {
 	if c.of == nil {

@@ -30,8 +30,8 @@ func (s *Session) Put(name string, a array.Array) (*Array, error) {
 
 // PutParts returns an array for the named input, with parts written by fill. It calls
 // fill once for each distinct part of the ranks of this process, with memory for this
-// part; fill writes all elements and does not keep the memory. ReadAt returns a fill that
-// reads a file. No rank needs the whole array, and fill is not called for parts without
+// part; fill writes all elements and does not keep the memory. ReadAt returns a fill
+// reading a file. No rank needs the whole array, and fill is not called for parts without
 // elements. All ranks holding the same part must be given the same elements.
 func (s *Session) PutParts(name string, fill func(Part) error) (*Array, error) {
 	p, err := s.input(name)

@@ -11,7 +11,7 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Part is one rank's part of an array: the box that begins at Start and has the shape of
+// Part is one rank's part of an array: the box beginning at Start and has the shape of
 // Array.
 type Part struct {
 	Rank  int
@@ -84,7 +84,7 @@ func Put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int) (*Arra
 // fresh returns memory of Go's heap.
 func fresh(_ int, t graph.Type) (piece, error) { return piece{lasting(t), nil}, nil }
 
-// copyFrom returns a fill that copies from the whole array.
+// copyFrom returns a fill copying from the whole array.
 func copyFrom(a array.Array) func(Part) error {
 	return func(p Part) error {
 		array.CopyBox(p.Array, nil, a, p.Start, p.Type.Shape)

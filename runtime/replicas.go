@@ -72,7 +72,7 @@ func (r *rank) sameInputs(ctx context.Context, step int) error {
 	if err != nil {
 		return fmt.Errorf("runtime: compare inputs before step %d: %w", step+1, err)
 	}
-	var others []string // inputs after the first one that differs
+	var others []string // inputs after the first one differing
 	var found error
 	for k, i := range common {
 		sums := make([][sumBytes]byte, r.comm.Size())

@@ -203,7 +203,7 @@ func (s *Session) Recycle(arrays ...*Array) {
 // less than fresh memory would. Memory returned by Parts is never reused.
 //
 // After the first steps Run allocates only the slice that it returns, its Arrays, and the
-// objects that track whether large ones are reachable. RunInto allocates nothing.
+// objects tracking whether large ones are reachable. RunInto allocates nothing.
 func (s *Session) Run(ctx context.Context, in map[string]*Array) ([]*Array, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

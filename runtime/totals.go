@@ -18,7 +18,7 @@ type Totals struct {
 	Waits       time.Duration // for collectives overlapping kernels, and for a device
 }
 
-// NewTotals returns a trace that writes nothing, only adding up times for Totals.
+// NewTotals returns a trace writing nothing, only adding up times for Totals.
 func NewTotals() *Trace { return NewTrace(nil) }
 
 // Totals returns the times of a rank of this process since the trace was made.

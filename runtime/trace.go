@@ -33,12 +33,12 @@ type Trace struct {
 	err     error
 }
 
-// NewTrace returns a trace that writes to w. Close completes the file.
+// NewTrace returns a trace writing to w. Close completes the file.
 func NewTrace(w io.Writer) *Trace {
 	return &Trace{w: w, start: time.Now(), named: map[int]bool{}, totals: map[int]Totals{}}
 }
 
-// CreateTrace returns a trace that writes to a file. The file appears, or replaces an older
+// CreateTrace returns a trace writing to a file. The file appears, or replaces an older
 // one, when Close has completed it. It is an error if the file cannot be written.
 func CreateTrace(path string) (*Trace, error) {
 	f, err := whole.Create(path)

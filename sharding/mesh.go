@@ -344,8 +344,8 @@ func (m Mesh) Index(rank int, axes []string) int {
 	return n
 }
 
-// Group returns the ranks with coordinates that differ from the rank's along the given
-// axes or levels only, in the order of their Index along the axes.
+// Group returns the ranks with coordinates differing from the rank's along the given axes
+// or levels only, in the order of their Index along the axes.
 func (m Mesh) Group(rank int, axes []string) []int {
 	out := []int{rank}
 	for _, a := range axes {

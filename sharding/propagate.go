@@ -16,7 +16,7 @@ type Assignment struct {
 	Program *graph.Program
 	Mesh    Mesh
 	// Spec is the placement of every value. The result of a Flexible primitive has the
-	// placement that follows from its arguments; each use makes its own.
+	// placement following from its arguments; each use makes its own.
 	Spec map[*graph.Value]Spec
 	// first is the placement of a flexible result at its first use.
 	first map[*graph.Value]Spec
@@ -49,7 +49,7 @@ type Assignment struct {
 //
 // A name with * is a pattern, and * matches any characters: layers.*.experts.* places the
 // experts' weights of every layer. An input of exactly that name takes precedence. A
-// pattern that matches no input is an error, and so are two patterns that place an input
+// pattern matching no input is an error, and so are two patterns placing an input
 // differently, unless the input's own name is given too.
 //
 // If ctx ends, Propagate returns its cause.

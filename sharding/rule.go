@@ -23,7 +23,7 @@ type Rule interface {
 // without moving data (constants, iota, broadcasts, random bits).
 type Flexible interface {
 	Rule
-	// ShardAs returns the decision that gives the result the placement out.
+	// ShardAs returns the decision giving the result the placement out.
 	ShardAs(c *Context, out Spec) (Decision, error)
 }
 

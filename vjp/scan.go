@@ -129,7 +129,7 @@ func newLoop(t *graph.Tracer, e *graph.Eqn, ct []*graph.Value, needed map[*graph
 	return l
 }
 
-// depending returns the carried values of float type that depend on a needed value in some
+// depending returns the carried values of float type depending on a needed value in some
 // iteration.
 func (l *loop) depending(needed map[*graph.Value]bool) []int {
 	first, _, _ := graph.ScanArgs(l.s, l.e.In)

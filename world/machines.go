@@ -33,7 +33,7 @@ func meetMachines(ctx context.Context, site link.Site) (machines, error) {
 	return m, nil
 }
 
-// fit returns an error if the mesh requires ranks on one machine that run on several. On
+// fit returns an error if the mesh requires ranks on one machine running on several. On
 // one machine any mesh may be tried.
 func (h machines) fit(m sharding.Mesh) error {
 	if !slices.ContainsFunc(h.of, func(first int) bool { return first != h.of[0] }) {

@@ -149,7 +149,7 @@ func (w *World) Info() (Info, error) {
 }
 
 // Group returns one group for each rank of this process, in the order of Info.Local: the
-// ranks of the mesh with coordinates that differ from that rank's in the given axes only.
+// ranks of the mesh with coordinates differing from that rank's in the given axes only.
 // Group(mesh, "ep") returns the expert-parallel groups, whatever the position of the axis
 // in the mesh. Without axes each group is the rank alone. Group does not block.
 func (w *World) Group(mesh sharding.Mesh, axes ...string) ([]jaccl.Group, error) {

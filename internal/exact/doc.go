@@ -5,6 +5,6 @@
 //
 // The package finds these dimensions by placing the program on a mesh of two ranks along
 // each axis of the batch. Sizes count as divisible by such axes, so that the rewritten
-// program does not depend on the mesh that it runs on, and a shape that fits that mesh
-// need not fit others. The package does not place or run the result.
+// program does not depend on the mesh that it runs on, and a shape fitting that mesh need
+// not fit others. The package does not place or run the result.
 package exact

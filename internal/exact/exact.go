@@ -18,7 +18,7 @@ func axes() []string { return []string{"dp", "ep"} }
 
 // Program returns p, without calls, with sums in the given number of blocks, a power of
 // two, for inputs placed according to place (see sharding.Propagate). It is the same
-// program for every mesh that splits the batch over at most as many ranks as blocks, with
+// program for every mesh splitting the batch over at most as many ranks as blocks, with
 // whole blocks on each rank (see sharding.Mesh). Errors name the line of an equation
 // without such a form.
 func Program(ctx context.Context, p *graph.Program, m sharding.Mesh, place map[string]sharding.Spec, blocks int) (*graph.Program, error) {

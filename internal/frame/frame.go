@@ -12,7 +12,7 @@ import (
 const (
 	// Size is the size of a header in bytes.
 	Size = 28
-	// version is the version of frames and of the protocols that use them.
+	// version is the version of frames and of the protocols using them.
 	version = 1
 
 	magic = 0x676d6f65 // "gmoe"
@@ -27,7 +27,7 @@ type Header struct {
 	Type uint8
 	Seq  uint32
 	Head int   // bytes of the head
-	Data int64 // bytes of data that follow it
+	Data int64 // bytes of data following it
 
 	sum uint32
 }

@@ -20,8 +20,8 @@ const (
 // best is determined only once, because asking the processor takes longer than converting.
 var best = sync.OnceValue(func() instructions { return available()[0] })
 
-// available returns the instruction sets that this processor has, the best first. Package cpu
-// does not report the one that converts binary16.
+// available returns the instruction sets that this processor has, the best first. Package
+// cpu does not report the one converting binary16.
 func available() []instructions {
 	const f16c = 1 << 29
 	switch {

@@ -83,8 +83,8 @@ func unscaled(op string, x, y *graph.Value) *graph.Value {
 	return nil
 }
 
-// permuted returns the transpose of x, merged with the transpose that defines x, if any.
-// It returns nil if that gives the same equation again.
+// permuted returns the transpose of x, merged with the transpose defining x, if any. It
+// returns nil if that gives the same equation again.
 func permuted(t *graph.Tracer, perm []int, x *graph.Value) *graph.Value {
 	inner := definition[primitives.TransposeOp](x)
 	if inner != nil {

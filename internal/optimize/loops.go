@@ -186,7 +186,7 @@ func needs(p *graph.Program, keep []bool) map[*graph.Value]bool {
 	return live
 }
 
-// instead returns the arguments of the old loop that replace results.
+// instead returns the arguments of the old loop replacing results.
 func (l *loop) instead(in []*graph.Value) []*graph.Value {
 	var list []*graph.Value
 	for _, r := range l.results {

@@ -60,7 +60,7 @@ type Waiter struct {
 	turns   int       // number of failed polls since something moved
 	since   time.Time // time of the first of them
 	offered bool      // others have had the processor since then
-	calm    int       // number of coming waits that sleep at once
+	calm    int       // number of coming waits sleeping at once
 	rest    time.Duration
 }
 

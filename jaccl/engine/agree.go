@@ -7,10 +7,10 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// disagreement compares the claims of all members of a group and returns a failure
-// that names both sides of the first misfit, or nil. ranks are the members' ranks.
-// Every member computes the same result. Source positions are not compared: the same
-// source may have another path on another machine.
+// disagreement compares the claims of all members of a group and returns a failure naming
+// both sides of the first misfit, or nil. ranks are the members' ranks. Every member
+// computes the same result. Source positions are not compared: the same source may have
+// another path on another machine.
 func disagreement(ranks []int, claims []claim) *failure {
 	if pairwise(claims[0].call.Op) && len(claims) == 2 {
 		return quarrel(ranks, claims, 0, 1)

@@ -75,8 +75,8 @@ type engine struct {
 
 	partings partings // groups that ranks have closed
 
-	// ctx is the context of all exchanges. It ends with the first failure that stops
-	// an exchange, or with Close.
+	// ctx is the context of all exchanges. It ends with the first failure stopping an
+	// exchange, or with Close.
 	ctx       context.Context
 	interrupt context.CancelCauseFunc
 	wake      chan struct{} // wakes the supervisor when it waits for an operation

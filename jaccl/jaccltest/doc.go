@@ -9,5 +9,5 @@
 // operations and no groups. LinkConformance specifies every link.Link.
 //
 // Links, SharedLinks, Sites and Watches connect ranks of one process, for tests of code
-// that uses links, sites and watches.
+// using links, sites and watches.
 package jaccltest

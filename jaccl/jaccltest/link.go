@@ -10,7 +10,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// Links returns the links of n ranks of one process, by rank, for tests of code that uses
+// Links returns the links of n ranks of one process, by rank, for tests of code using
 // links. Like the buffers of a connection, they hold some bytes for a peer that has not
 // begun to receive.
 func Links(n int) []link.Link {
@@ -56,7 +56,7 @@ type pipe struct {
 // half is the connection of a link to one peer.
 type half struct {
 	out, in         *pipe
-	sends, receives chan work     // for the goroutines that send and receive
+	sends, receives chan work     // for the goroutines sending and receive
 	heard           chan struct{} // says that Heads has returned, so that data may be received
 }
 

@@ -39,7 +39,7 @@ func (s step) headOf(rank int) []byte {
 	return pattern(s.seed*10+rank, 20+(s.seed*rank)%300)
 }
 
-// pattern returns n bytes that depend on the seed.
+// pattern returns n bytes depending on the seed.
 func pattern(seed, n int) []byte {
 	b := make([]byte, n)
 	x := uint64(seed)*0x9e3779b97f4a7c15 + 1

@@ -11,7 +11,7 @@ const MaxHead = 16 << 10
 
 // Exchange is the data that one rank sends and receives in one step of a collective.
 type Exchange struct {
-	// Peers are the other ranks of the job that take part, ascending and each once.
+	// Peers are the other ranks of the job taking part, ascending and each once.
 	Peers []int
 	// Head, if it is not nil, is sent to every peer before the data. Every peer must then
 	// send a head as well. A head has at most MaxHead bytes; the heads of different ranks

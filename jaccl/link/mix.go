@@ -248,7 +248,7 @@ func of(bufs [][][]byte, i int) [][]byte {
 	return nil
 }
 
-// judge gives the verdict to the lanes that wait for it, so that they continue.
+// judge gives the verdict to the lanes waiting for it, so that they continue.
 func (m *mix) judge(x *Exchange, verdict error) {
 	for _, l := range m.lanes {
 		if !l.waits {

@@ -80,7 +80,7 @@ func (c *cursor) copyIn(pieces [][]byte, src []byte) {
 	}
 }
 
-// skip moves the cursor by n bytes that lie in one piece.
+// skip moves the cursor by n bytes lying in one piece.
 func (c *cursor) skip(pieces [][]byte, n int) {
 	c.run(pieces)
 	c.off += n

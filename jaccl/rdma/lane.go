@@ -279,7 +279,7 @@ func (e *Endpoint) complete(id uint64, status, length uint32) error {
 }
 
 // fitting reports whether the length of a completion agrees with the buffer's length. A
-// driver may report no length, and a driver that moves frames may report whole frames.
+// driver may report no length, and a driver moving frames may report whole frames.
 func fitting(length uint32, want int) bool {
 	return length == 0 || int(length) == want || int(length) == (want+Frame-1)/Frame*Frame
 }

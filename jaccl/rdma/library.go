@@ -25,7 +25,7 @@ type Library struct {
 	errno uintptr // the C library's function returning the address of a thread's errno
 }
 
-// create calls a verb that returns a pointer. If the pointer is nil, the error holds errno.
+// create calls a verb returning a pointer. If the pointer is nil, the error holds errno.
 func (l *Library) create(verb string, fn uintptr, args ...uintptr) (uintptr, error) {
 	runtime.LockOSThread() // errno is the thread's
 	defer runtime.UnlockOSThread()
@@ -37,7 +37,7 @@ func (l *Library) create(verb string, fn uintptr, args ...uintptr) (uintptr, err
 	return 0, &refusal{verb, syscall.Errno(*word32(errno, 0))}
 }
 
-// do calls a verb that returns an errno, 0 for success.
+// do calls a verb returning an errno, 0 for success.
 func (l *Library) do(verb string, fn uintptr, args ...uintptr) error {
 	r := int32(invoke(fn, args...))
 	if r == 0 {

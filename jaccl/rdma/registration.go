@@ -4,7 +4,7 @@ import "slices"
 
 // registration is memory that is registered with a device.
 type registration struct {
-	r      *Region // the region that contains the memory
+	r      *Region // the region containing the memory
 	lo, hi uintptr
 	key    uint32
 	mr     uintptr

@@ -135,7 +135,7 @@ func (w *lanes) blockAt(a Attention[float32], i0, to int) laneBlock {
 // keys returns the end of the range of keys that the block attends to.
 func (b *laneBlock) keys() int { return b.until(b.first + b.n - 1) }
 
-// begin returns the start of the block of keys that contains the first key that the block
+// begin returns the start of the block of keys containing the first key that the block
 // attends to.
 func (b *laneBlock) begin() int { return max(b.since(b.first), 0) / laneKeys * laneKeys }
 

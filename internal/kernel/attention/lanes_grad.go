@@ -10,7 +10,7 @@ import (
 // backward is Attender.Backward.
 func (w *lanes) backward(a Attention[float32], k, v, q, out Rows[float32], lse []float32, dout Rows[float32], dlse []float32, dq, bias Rows[float32], from, to int) {
 	wide, broad := kernel.RoundUp(a.D, kernel.Lanes), kernel.RoundUp(a.V, kernel.Lanes)
-	begun := 0 // number of rows of dk and dv that hold sums
+	begun := 0 // number of rows of dk and dv holding sums
 	for i0 := from; i0 < to; i0 += laneQueries {
 		b := w.blockAt(a, i0, to)
 		keys, values := w.pack(a, k, v, &[2]Stored{}, 0, b.keys(), false)

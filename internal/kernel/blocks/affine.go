@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// affineArgs is the argument of functions in assembly that decode groups. The generator
+// affineArgs is the argument of functions in assembly decoding groups. The generator
 // knows the offsets of the fields.
 type affineArgs struct {
 	groups         int // at least 1

@@ -27,8 +27,9 @@ const groupPiece = 16
 // groupOffset is quantOffset for types with groups.
 const groupOffset = 128
 
-// unpackArgs is the argument of functions in assembly that unpack blocks to groups: n whole
-// groups of blocks of 32, or n blocks of 256. The generator knows the offsets of the fields.
+// unpackArgs is the argument of functions in assembly unpacking blocks to groups: n whole
+// groups of blocks of 32, or n blocks of 256. The generator knows the offsets of the
+// fields.
 type unpackArgs struct {
 	n      int
 	groups *quant.Group

@@ -40,7 +40,7 @@ const (
 	panelGroups = 8
 )
 
-// packArgs is the argument of functions in assembly that write n units of 16 or 8 rows of
+// packArgs is the argument of functions in assembly writing n units of 16 or 8 rows of
 // weights to their part of a panel. The generator knows the offsets of the fields.
 type packArgs struct {
 	n     int
@@ -49,7 +49,7 @@ type packArgs struct {
 	rows  [16]*byte
 }
 
-// panelArgs is the argument of functions in assembly that multiply n units of a panel by
+// panelArgs is the argument of functions in assembly multiplying n units of a panel by
 // rows of x, and add that to y. They prefetch lines cache lines in each unit.
 type panelArgs struct {
 	n     int

@@ -124,8 +124,8 @@ func (s *set) quantizeRows(d graph.DType, k int, rows []byte, x []float32) {
 	}
 }
 
-// roundArgs is the argument of functions in assembly that round n units of x. The
-// generator knows the offsets of its fields.
+// roundArgs is the argument of functions in assembly rounding n units of x. The generator
+// knows the offsets of its fields.
 type roundArgs struct {
 	n      int
 	x      *float32

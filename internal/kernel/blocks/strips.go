@@ -13,7 +13,7 @@ const (
 	stripMost = 8  // rows of x multiplied by a strip
 )
 
-// stripArgs is the argument of functions in assembly that multiply n units of a strip, 16
+// stripArgs is the argument of functions in assembly multiplying n units of a strip, 16
 // consecutive rows of weights, by rows of x, and add that to sums. They prefetch the 16
 // rows of weights at fetch for a later call. The generator knows the offsets of the
 // fields.

@@ -19,7 +19,7 @@ const (
 	tileBytes = (2*quantSuper/4 + 6) * panelLine
 )
 
-// tileArgs is the argument of functions in assembly that multiply n units of a panel by
+// tileArgs is the argument of functions in assembly multiplying n units of a panel by
 // pairs·2 tiles of rows of x, and add that to y. They change it.
 type tileArgs struct {
 	n      int

@@ -33,7 +33,7 @@ const (
 )
 
 // blocked multiplies tile by tile. B is copied to panels with contiguous rows. If the
-// elements of a row of B are contiguous, the first tile that reads a panel copies it as
+// elements of a row of B are contiguous, the first tile reading a panel copies it as
 // well. If so few rows are multiplied that a copy costs more than it saves, B is read in
 // place. A is read in place if the elements of its rows are contiguous, and copied
 // otherwise, or if rows are far apart (see farRows). Tiles at the edges are whole: their

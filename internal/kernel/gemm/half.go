@@ -107,7 +107,7 @@ type taker interface {
 	take(i, j, in, jn int, sums []float32, pitch int)
 }
 
-// rounded is a taker that rounds sums to C.
+// rounded is a taker rounding sums to C.
 type rounded[R Result] struct {
 	c   []R
 	ldc int

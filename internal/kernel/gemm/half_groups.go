@@ -8,8 +8,8 @@ import (
 )
 
 // streamedGroups multiplies m rows, at most streamRows, by n columns of B in place, for a
-// set that copies A in squares. n is a multiple of s.lanes(m). An element of C has the
-// same bits as from tiles.
+// set copying A in squares. n is a multiple of s.lanes(m). An element of C has the same
+// bits as from tiles.
 func (p *pairProduct) streamedGroups(m, n int, c []float32, ldc int, acc bool) {
 	s, w := p.s, p.w
 	do, rows := streamOf(s.streams, m)

@@ -82,8 +82,8 @@ func (p *pairProduct) first(m int) int {
 	return m - m%p.s.most
 }
 
-// rounds is true if all of k is one block and tiles are used, except for tiles that
-// process many rows in one call and cannot round.
+// rounds is true if all of k is one block and tiles are used, except for tiles processing
+// many rows in one call and cannot round.
 func (p *pairProduct) rounds(k int, to taker) bool {
 	if _, brain := to.(*rounded[array.Brain]); p.stream || p.strip || k > p.s.deep || p.s.squares && (p.s.round == nil || !brain) {
 		return false

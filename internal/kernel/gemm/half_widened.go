@@ -9,8 +9,8 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/pack"
 )
 
-// widenedProduct is the engine that multiplies in float32: blocks of A and B are widened,
-// and then multiplied by Multiply. Multiply adds the sums of blocks of 256 in k to C in
+// widenedProduct is the engine multiplying in float32: blocks of A and B are widened, and
+// then multiplied by Multiply. Multiply adds the sums of blocks of 256 in k to C in
 // order, so cutting k between such blocks changes nothing.
 type widenedProduct[E Half] struct {
 	w        *halfWorkspace

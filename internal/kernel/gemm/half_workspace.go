@@ -35,7 +35,7 @@ func widenedOf[E Half](w *halfWorkspace) *widenedProduct[E] {
 	return any(&w.widenedHalf).(*widenedProduct[E])
 }
 
-// roundedOf returns the taker that rounds sums to c, or nil if c is float32.
+// roundedOf returns the taker rounding sums to c, or nil if c is float32.
 func roundedOf[R Result](w *halfWorkspace, c []R, ldc int) taker {
 	switch x := any(c).(type) {
 	case []array.Brain:

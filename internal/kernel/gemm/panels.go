@@ -117,7 +117,7 @@ func packFloats[T kernel.Float](s *set, p Panels, b []T, brs, bcs, from, to int)
 }
 
 // panel returns the address of the panel of floats with columns from j on, in the block
-// of depth kn that begins at k0.
+// of depth kn beginning at k0.
 func panel[T kernel.Float](p Panels, s *set, k0, kn, j int) *T {
 	return &elementsOf[T](p.mem)[k0*kernel.RoundUp(p.n, s.lanes)+(p.at+j)*kn]
 }

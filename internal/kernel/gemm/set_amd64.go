@@ -22,7 +22,7 @@ func kernelsOf(k kernel.Kind) kernels {
 	return kernels{name: k.String()}
 }
 
-// nearBytes is the size of a second-level cache that holds both a block of A and a near
+// nearBytes is the size of a second-level cache holding both a block of A and a near
 // block of B.
 const nearBytes = 2 << 20
 

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// early is a context with a deadline that passes before it ends: at the 8th call of
-// Deadline it has passed, at the 14th the context ends.
+// early is a context with a deadline passing before it ends: at the 8th call of Deadline
+// it has passed, at the 14th the context ends.
 type early struct {
 	context.Context
 	asked *atomic.Int64

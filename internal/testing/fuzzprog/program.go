@@ -20,7 +20,7 @@ type Program struct {
 	Jumps bool
 	// Stops marks a program stopping a gradient, which differences do not see.
 	Stops bool
-	// Chooses marks a program with integers or booleans that depend on floats, so that at
+	// Chooses marks a program with integers or booleans depending on floats, so that at
 	// ties a sum in another order may change results.
 	Chooses bool
 }

@@ -62,7 +62,7 @@ func (g *gen) inBlocks(v val) {
 	g.add(primitives.DotGeneral(v.Value, w, []int{v.Rank() - 1}, []int{contracted}, nil, nil), size, nil)
 }
 
-// scaleBlock is the number of rows and of columns of a matrix that share a scale.
+// scaleBlock is the number of rows and of columns of a matrix sharing a scale.
 const scaleBlock = 128
 
 // scaled multiplies rows by a matrix of 8-bit floats with scales.

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// AtGuard returns a copy of x that ends at the end of accessible memory: accesses after
-// its last element crash. The elements of x have no pointers.
+// AtGuard returns a copy of x ending at the end of accessible memory: accesses after its
+// last element crash. The elements of x have no pointers.
 func AtGuard[T any](t *testing.T, x []T) []T {
 	page := syscall.Getpagesize()
 	size := int(unsafe.Sizeof(*new(T)))

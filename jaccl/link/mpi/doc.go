@@ -29,7 +29,7 @@
 // variables. Shared memory and TCP register nothing.
 //
 // If a message is longer than its receive, some MPIs write past the buffer, and some
-// truncate the message silently. So every head has the number of bytes that follow, and
+// truncate the message silently. So every head has the number of bytes following, and
 // data is received only if that number is as expected.
 //
 // # Signals

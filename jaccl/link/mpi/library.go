@@ -99,8 +99,8 @@ func firstLine(s string) string {
 	return strings.TrimRight(s, "\x00 ")
 }
 
-// call calls a C function of integers and pointers that returns an int; see
-// dynlib.Call for the pointers.
+// call calls a C function of integers and pointers returning an int; see dynlib.Call for
+// the pointers.
 //
 //go:uintptrescapes
 func call(fn uintptr, a ...uintptr) int32 {

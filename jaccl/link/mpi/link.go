@@ -26,11 +26,11 @@ const (
 // maxTag is the largest tag that every MPI has.
 const maxTag = 32767
 
-// headMore is the length of the prefix of a head: the number of bytes of data that
-// follow. If a message is longer than its receive, some MPIs write past the buffer (Open
-// MPI 4.1 within one host), and others truncate the message silently. So nothing is
-// received before the lengths have been compared. For exchanges without heads, an earlier
-// head gave the length.
+// headMore is the length of the prefix of a head: the number of bytes of data following.
+// If a message is longer than its receive, some MPIs write past the buffer (Open MPI 4.1
+// within one host), and others truncate the message silently. So nothing is received
+// before the lengths have been compared. For exchanges without heads, an earlier head
+// gave the length.
 const headMore = 8
 
 // byeBytes is the length of a bye: the numbers of messages of the other kinds that its
@@ -62,7 +62,7 @@ type peer struct {
 	out, in  int // added to the tags of messages to the peer and from the peer
 	head     []byte
 	headLen  int
-	follows  uint64 // bytes of data that follow, as the peer's last head said
+	follows  uint64 // bytes of data following, as the peer's last head said
 	bye      []byte // buffer for the peer's bye
 	posted   uint64 // receives that were posted since the link was made
 	received uint64 // receives that have ended

@@ -20,9 +20,9 @@ type pauser struct {
 // only when called. While a peer has not come, sleeps become longer.
 const sleepMoving = 20 * time.Microsecond
 
-// newPauser returns a pauser that uses the C library's functions, because there may be more
-// ranks than cores: Go's sleeps are rounded up to milliseconds, and Go's yield does not let
-// other processes run.
+// newPauser returns a pauser using the C library's functions, because there may be more
+// ranks than cores: Go's sleeps are rounded up to milliseconds, and Go's yield does not
+// let other processes run.
 func newPauser() (pauser, error) {
 	yield, err := dynlib.C("sched_yield")
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 )
 
 // nap is the time that a rank sleeps between two looks at a word. The first public call
-// of darwin that waits until another process changes a word is os_sync_wait_on_address of
+// of darwin waiting until another process changes a word is os_sync_wait_on_address of
 // macOS 14.4, which needs the C library.
 const nap = 50 * time.Microsecond
 

@@ -45,7 +45,7 @@ type record struct {
 // place is a piece of data in the sender's arena: its offset and its length.
 type place struct{ at, n uint64 }
 
-// body returns the number of bytes with a checksum that follow the record.
+// body returns the number of bytes with a checksum following the record.
 func (r record) body() int {
 	switch r.kind {
 	case kindHead:

@@ -36,7 +36,7 @@ func pace() wait.Policy {
 	return wait.Policy{Yield: 50 * time.Microsecond, Offer: wait.Yield, YieldTurns: 16, Late: 200 * time.Microsecond, Calm: 64}
 }
 
-// poller is a mover that uses calls that do not block. It has the sockets to itself: the
+// poller is a mover using calls that do not block. It has the sockets to itself: the
 // poller of Go's runtime does not know them.
 type poller struct {
 	fds   []int         // by rank, -1 for this rank

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// streams is a mover that uses calls that block, in a goroutine for each direction of
-// each peer. The goroutines end with the exchange.
+// streams is a mover using calls that block, in a goroutine for each direction of each
+// peer. The goroutines end with the exchange.
 type streams struct {
 	conns []net.Conn // by rank, nil for this rank
 	mu    sync.Mutex

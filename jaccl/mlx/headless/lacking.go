@@ -13,7 +13,7 @@ import (
 // A group embeds it.
 type Lacking struct {
 	Prefix   string   // prefix of error texts
-	Protocol string   // the protocol that lacks the operations, such as "MLX's ring"
+	Protocol string   // the protocol lacking the operations, such as "MLX's ring"
 	Job      string   // an alternative for groups of some ranks, such as "a ring"
 	Instead  string   // a transport that has the operations
 	Rank     int      // this rank in the job

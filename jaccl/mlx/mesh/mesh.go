@@ -60,7 +60,7 @@ func (g *group) class(n int) int {
 }
 
 // step is a part of an operation on one wire that has been started. eps are the endpoints
-// that take part. then handles the messages that come, nil if nothing is to be done.
+// taking part. then handles the messages that come, nil if nothing is to be done.
 type step struct {
 	eps  []*rdma.Endpoint
 	then func() (done bool, err error)
@@ -140,7 +140,7 @@ func (w *wire) reduceAll(op reduce.Op, d graph.DType, dst, src []byte) step {
 	return step{w.peers, r.step}
 }
 
-// sumScatter starts to send to member i the part of src that begins at byte i·stride, and
+// sumScatter starts to send to member i the part of src beginning at byte i·stride, and
 // to reduce the parts that come. All parts have the length of dst.
 func (w *wire) sumScatter(op reduce.Op, d graph.DType, dst, src []byte, stride int) step {
 	n := len(dst)

@@ -23,7 +23,7 @@ const goneGrace = time.Second
 type operation struct {
 	c    *comm
 	call collective.Call
-	eps  []*rdma.Endpoint                // the endpoints that take part, of all wires
+	eps  []*rdma.Endpoint                // the endpoints taking part, of all wires
 	then []func() (done bool, err error) // handle the messages that come
 	late time.Duration                   // the deadline
 

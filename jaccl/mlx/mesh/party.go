@@ -16,9 +16,8 @@ import (
 // it.
 type party struct {
 	side *sideChannel
-	// first is the job's failure. gone holds, by rank, the failure that reports the
-	// rank's departure; it becomes the job's failure when an operation waits for the
-	// rank.
+	// first is the job's failure. gone holds, by rank, the failure reporting the rank's
+	// departure; it becomes the job's failure when an operation waits for the rank.
 	first atomic.Pointer[headless.FailureError]
 	gone  []atomic.Pointer[headless.FailureError]
 	mu    sync.Mutex // held to write to connections

@@ -7,8 +7,8 @@ import (
 	"github.com/gomoe/gomoe/internal/reduce"
 )
 
-// lane is one of the rings that share an operation. A part of the data goes around
-// it, in one direction, over one connection to each neighbour.
+// lane is one of the rings sharing an operation. A part of the data goes around it, in
+// one direction, over one connection to each neighbour.
 type lane struct {
 	o    *operation
 	send *wire
