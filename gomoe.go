@@ -20,12 +20,12 @@ import (
 	"github.com/gomoe/gomoe/world"
 )
 
-// Config describes the mesh, the placement and the options with which a program is
-// compiled and run. The zero Config is one rank.
+// Config describes the mesh, the placement and the options for compiling and running a
+// program. The zero Config is one rank.
 type Config struct {
-	// World is the job of several processes in which the program runs; this process runs
-	// some of its ranks. Call its Setup before Open. If World is nil or in process, all
-	// ranks run in this process.
+	// World is the job of several processes running the program; this process runs some
+	// of its ranks. Call its Setup before Open. If World is nil or in process, all ranks
+	// run in this process.
 	World *world.World
 	Mesh  sharding.Mesh
 	// Place holds the placements of inputs by name or by pattern, such as
@@ -43,13 +43,13 @@ type Config struct {
 	// plan (see primitives.Joins) and fuses elementwise ones (see lowering.Options). None
 	// of it changes a bit of the results. Off compiles the program as written.
 	Optimize Switch
-	// Sums is the element type in which ranks add up pending sums of f32 arrays that are
-	// not scalars, such as gradients. It is bf16 or f16, which halves the bytes
-	// exchanged, or NoDType for f32. Each rank's summand and the sum are rounded once, so
-	// an element differs from the exact sum by at most 2u+u² times the sum of the
-	// summands' absolute values, where u is 1/256 for bf16 and 1/2048 for f16. Near 0,
-	// f16 has steps of 6e-8, and elements beyond 65504 become infinite. MLX's own
-	// protocols round after every addition.
+	// Sums is the element type for adding up pending sums of f32 arrays that are not
+	// scalars, such as gradients. It is bf16 or f16, which halves the bytes exchanged, or
+	// NoDType for f32. Each rank's summand and the sum are rounded once, so an element
+	// differs from the exact sum by at most 2u+u² times the sum of the summands' absolute
+	// values, where u is 1/256 for bf16 and 1/2048 for f16. Near 0, f16 has steps of
+	// 6e-8, and elements beyond 65504 become infinite. MLX's own protocols round after
+	// every addition.
 	Sums graph.DType
 	// Exact, if not 0, makes all results have the same bits on every mesh splitting the
 	// batch and the experts over dp and ep. It is the number of blocks into which the
@@ -64,7 +64,7 @@ type Config struct {
 	//
 	// Exact takes more memory and time: a gradient accumulated over the iterations of a
 	// loop is exchanged in each of them. Axes other than dp and ep, Sums, devices, and
-	// layers whose rows return as sums or rounded have no exact form and are errors.
+	// layers returning rows as sums or rounded have no exact form and are errors.
 	Exact int
 	// Overlap selects the computation that ranks do while exchanging data; 0 is none. It
 	// changes no bit of the results, and takes more memory if exchanged data must be kept
@@ -74,11 +74,11 @@ type Config struct {
 	Overlap lowering.Overlap
 	// Keep, which is on unless it is Off, keeps packed copies of weights between steps.
 	// If a weight is not donated and a step is given the same array as the step before,
-	// its elements are copied into the order in which matrix products read them; this
-	// applies to bf16 and to matrices multiplied by transposed. The copies take as much
-	// memory as these weights. A plan lists it, and a session allocates it when opened.
-	// Weights that are put anew for every step gain nothing. Keep changes no bit of the
-	// results. If Optimize is Off, nothing is kept.
+	// its elements are copied into the order read by matrix products; this applies to
+	// bf16 and to matrices multiplied by transposed. The copies take as much memory as
+	// these weights. A plan lists it, and a session allocates it when opened. Weights
+	// that are put anew for every step gain nothing. Keep changes no bit of the results.
+	// If Optimize is Off, nothing is kept.
 	Keep Switch
 	// Target, if not nil, is the compilation target: the plan marks the instructions for
 	// which it has kernels (see lowering.Target). Options.Device, if given, replaces it.
@@ -258,8 +258,7 @@ func Run(ctx context.Context, p *graph.Program, cfg Config, in map[string]array.
 }
 
 // RunNamed is Run with the results by name, such as grad(w). A result without a name has
-// the name with which the program is printed. A repeated name gets a number as its
-// suffix.
+// its name in the printed program. A repeated name gets a number as its suffix.
 func RunNamed(ctx context.Context, p *graph.Program, cfg Config, in map[string]array.Array) (map[string]array.Array, error) {
 	j, err := Open(ctx, p, cfg)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Call names one collective operation. Every member of a group passes an equal
-// Call to its n-th operation, so ranks whose plans diverge are detected.
+// Call names one collective operation. Every member of a group passes an equal Call to
+// its n-th operation, so that diverging plans are detected.
 type Call struct {
 	Op    string // all_sum, all_gather, reduce_scatter, all_to_all, barrier
 	Seq   int    // number of the collective within a step, from 0

@@ -2,8 +2,8 @@ package ep
 
 // Assign sets routing int32[T,K,2] to (expert, queue) for each of the tokens' pairs idx
 // int32[T,K], and to (-1, -1) if the pair chooses no expert or is dropped. queue is the
-// number of earlier pairs for the same expert; a pair whose queue reaches a capacity
-// above 0 is dropped.
+// number of earlier pairs for the same expert; a pair is dropped if its queue reaches a
+// capacity above 0.
 //
 // On entry next int32[E] holds, per expert, the pairs on lower ranks (see Before). On
 // return it also counts the pairs of these tokens, including dropped ones, so that a

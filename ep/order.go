@@ -2,9 +2,9 @@ package ep
 
 // SendOrder sets order to the numbers t·K+k of the pairs that routing int32[T,K,2] keeps
 // for experts first to first+n-1, in order of (expert, t, k), and returns their number,
-// at most T·K. With all experts, this is the order in which rows are sent to members 0,
-// 1, … and in which they return, because members own ascending experts. next int32[n] is
-// scratch memory. SendOrder is a counting sort: O(T·K + n).
+// at most T·K. With all experts, this is the order of sending rows to members 0, 1, … and
+// of their return, because members own ascending experts. next int32[n] is scratch
+// memory. SendOrder is a counting sort: O(T·K + n).
 func SendOrder(order, next, routing []int32, first int) int {
 	clear(next)
 	for i := 0; i < len(routing); i += 2 {

@@ -21,7 +21,7 @@ type Plan struct {
 	Pair []int32 // [Layer.Rows(T·K)]: the pair t·K+k of each row, -1 in padding
 }
 
-// NewPlan routes idx int32[T,k], whose elements are experts or -1, dropping the pairs
+// NewPlan routes idx int32[T,k], with experts or -1 as elements, dropping the pairs
 // beyond the layer's capacity; call Layer.Fits(plan.Demand) if dropping is not allowed.
 // It returns an error for sizes that cannot be routed and an *IndexError for an index out
 // of range. It keeps no reference to idx.

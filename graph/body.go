@@ -113,7 +113,7 @@ func describe(v *Value) string {
 	return v.Type.String()
 }
 
-// TracerOf returns the trace in which all of the values can be used: the trace that they
+// TracerOf returns the trace where all of the values can be used: the trace that they
 // belong to or, if some belong to the body of a loop, the trace of the innermost such
 // body. It is nil if none of them belongs to a trace.
 func TracerOf(vs ...*Value) *Tracer {
@@ -136,8 +136,8 @@ func (t *Tracer) within(u *Tracer) bool {
 	return false
 }
 
-// Innermost returns the trace to which code running now adds equations of t: the
-// innermost body that is being traced inside t, or t.
+// Innermost returns the trace receiving equations that code adds to t now: the innermost
+// body that is being traced inside t, or t.
 func (t *Tracer) Innermost() *Tracer {
 	for t.body != nil {
 		t = t.body

@@ -11,7 +11,7 @@ import (
 // Check returns an error if p is not a program: an input is given twice, a value is used
 // before its equation or defined by two equations, a result's Def or Index is wrong, a
 // result's type differs from the type that the primitive infers, or an output is not
-// defined. Check also checks the programs to which p's equations refer.
+// defined. Check also checks the programs referenced by p's equations.
 //
 // Tests run Check after every pass. The error shows the failing equation with the
 // equations before and after it, and their source lines.

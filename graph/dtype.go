@@ -28,8 +28,8 @@ const (
 	F32
 	F64
 
-	// Weights in blocks, as in GGUF files; package quant has their layouts. Blocks
-	// lie along the last dimension, whose size is a multiple of the block's.
+	// Weights in blocks, as in GGUF files; package quant has their layouts. Blocks lie
+	// along the last dimension, and its size is a multiple of the block's.
 	Q8_0
 	Q4_K
 	Q6_K
@@ -89,8 +89,8 @@ func (d DType) String() string {
 	return fmt.Sprintf("dtype(%d)", uint8(d))
 }
 
-// Size returns the bytes that one element takes. It is 0 for types in blocks,
-// whose elements have no memory of their own.
+// Size returns the bytes that one element takes. It is 0 for types in blocks, because
+// their elements have no memory of their own.
 func (d DType) Size() int {
 	if int(d) < len(dtypes) && dtypes[d].block == 0 {
 		return dtypes[d].size
@@ -110,8 +110,8 @@ func (d DType) Block() (elements, bytes int) {
 	return 1, d.Size()
 }
 
-// IsFloat reports whether d is one of f16, bf16, f32 and f64: the float types in which
-// primitives compute.
+// IsFloat reports whether d is one of f16, bf16, f32 and f64: the float types used in
+// computations.
 func (d DType) IsFloat() bool { return d >= F16 && d <= F64 }
 
 // IsF8 reports whether d is f8_e4m3 or f8_e5m2.

@@ -15,7 +15,7 @@ type Error struct {
 	Err  error
 }
 
-// newError returns an Error about an equation whose arguments have the types in.
+// newError returns an Error about an equation with arguments of the types in.
 func newError(pos Pos, prim Primitive, in []Type, err error) *Error {
 	args := make([]string, len(in))
 	for i, t := range in {

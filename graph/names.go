@@ -34,7 +34,7 @@ func Quoted(name string) string {
 // text. If several values share a name, the first keeps it, counting inputs before
 // results, and the others are called name_1, name_2 and so on. Results without a Name are
 // called v1, v2, ... in order; names already taken are skipped. Names of that form belong
-// to the printer: a result whose Name is v7 is treated as a result without a Name.
+// to the printer: a result with the Name v7 is treated as a result without a Name.
 func (p *Program) Names() map[*Value]string {
 	type named struct {
 		v    *Value

@@ -13,18 +13,16 @@ import (
 	"github.com/gomoe/gomoe/internal/near"
 )
 
-// Parse returns the last program of the text src, which is written in the form
-// of Grammar. Its equations carry the positions of their lines in file, and
-// Parse(file, p.String()) prints as p does.
+// Parse returns the last program of the text src, which is written in the form of
+// Grammar. Its equations carry the positions of their lines in file, and Parse(file,
+// p.String()) prints as p does.
 //
-// Primitives are looked up by name in lib, whose elements are prototypes. An
-// equation's primitive is a copy of the prototype, unexported fields included;
-// parameters that the text gives are set, all others are zero. The primitives
-// of Structural are always known.
+// Primitives are looked up by name in lib, a list of prototypes. An equation's primitive
+// is a copy of the prototype, unexported fields included; parameters that the text gives
+// are set, all others are zero. The primitives of Structural are always known.
 //
-// Mistakes in the text, and mistakes that primitives find in their arguments,
-// are returned as an *Error at the line of the text. If file is "", errors call
-// it "text".
+// Mistakes in the text, and mistakes that primitives find in their arguments, are
+// returned as an *Error at the line of the text. If file is "", errors call it "text".
 func Parse(file, src string, lib ...Primitive) (*Program, error) {
 	progs, err := ParseAll(file, src, lib...)
 	if err != nil {

@@ -187,9 +187,9 @@ func Apply1(p Primitive, in ...*Value) *Value {
 	return out[0]
 }
 
-// Replay applies p's equations to args, one per input of p, in the trace t. It
-// returns the values of p's results in that trace. The scopes of p's equations lie
-// within the scope in which Replay is called.
+// Replay applies p's equations to args, one per input of p, in the trace t. It returns
+// the values of p's results in that trace. The scopes of p's equations lie within the
+// scope of the call of Replay.
 func (t *Tracer) Replay(p *Program, args []*Value) []*Value {
 	if len(args) != len(p.In) {
 		Fail("program %s is given %d arguments, want %d", p.Name, len(args), len(p.In))

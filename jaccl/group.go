@@ -7,8 +7,8 @@ import (
 )
 
 // Communicator connects one rank to a job, over any transport. Its collectives run one at
-// a time, in the order in which the rank calls them; Fail and Close may be called at any
-// time from any goroutine.
+// a time, in the order of the rank's calls; Fail and Close may be called at any time from
+// any goroutine.
 type Communicator interface {
 	collective.Communicator
 	// World returns the group of all ranks of the job, in order.

@@ -7,7 +7,7 @@ import (
 )
 
 // RequestQueue runs operations of a communicator asynchronously: one after another, in
-// the order in which Do was called, while the goroutine calling Do goes on.
+// the order of the calls of Do, while the goroutine calling Do goes on.
 //
 //	var q jaccl.RequestQueue
 //	defer q.Close()

@@ -17,10 +17,10 @@ import (
 //     memory, an instruction reads only the buffer that was written there last. A result
 //     shares the memory of an argument only if its instruction works in place.
 //   - Temporaries share memory only where the life of one ends before the life of the
-//     other begins. Instructions that run beside an exchange do not write what the
-//     exchange reads, nor touch what it writes.
-//   - Collectives are numbered consecutively, in the order in which every rank runs them. A
-//     loop counts as the collectives of all its iterations.
+//     other begins. Instructions running during an exchange do not write the
+//     exchange's arguments, nor touch its results.
+//   - Collectives are numbered consecutively in execution order, the same on every
+//     rank. A loop counts as the collectives of all its iterations.
 //   - A loop's body passes Check, and its inputs and results have the memory of the loop's.
 //   - A kept copy is a copy of an input, is made once, and is read by instructions that
 //     ask for it.

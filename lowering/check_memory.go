@@ -21,8 +21,8 @@ func (c *checker) values() error {
 			writer[b] = i
 		}
 	}
-	// made returns the buffer of which b is a view: the first one along its aliases that
-	// an instruction writes or that owns memory.
+	// made returns the buffer viewed by b: the first one along its aliases that an
+	// instruction writes or that owns memory.
 	made := func(b int) int {
 		for writer[b] < 0 && c.Bufs[b].Storage == Alias {
 			b = c.Bufs[b].Of

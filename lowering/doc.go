@@ -10,8 +10,8 @@
 // arguments, so neither pass changes a bit of a result.
 //
 // With Options.Keep, matrix products get copies of constant weights, packed in the order
-// in which the products read them. A copy is a buffer of the plan, made by an instruction
-// of the plan, which the runtime skips in most steps.
+// read by the products. A copy is a buffer of the plan, made by an instruction of the
+// plan, which the runtime skips in most steps.
 //
 // Primitives implement Rule and emit instructions. Package exec runs instructions inside
 // a step; package collective exchanges data with other ranks. Begin with Lower, and with

@@ -163,7 +163,7 @@ func (f *fuser) grow(i int) {
 	}
 }
 
-// lastFirst compares tries for the order in which a unit lists them.
+// lastFirst compares tries for the order of a unit's list.
 func lastFirst(a, b try) int {
 	return cmp.Or(cmp.Compare(b.part, a.part), cmp.Compare(b.place, a.place))
 }

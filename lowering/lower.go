@@ -16,8 +16,8 @@ type Options struct {
 	// as for the weights and moments of a training step. Input and result have the same
 	// type and placement. The caller must not read the input afterwards.
 	Donate map[string]int
-	// Names are the names of the results. If nil, results have the names with which the
-	// program is printed. A repeated name gets a number as its suffix.
+	// Names are the names of the results. If nil, results have their names in the printed
+	// program. A repeated name gets a number as its suffix.
 	Names []string
 	// Sums is the element type, bf16 or f16, for adding up pending sums of f32 arrays
 	// other than scalars. NoDType is f32. See gomoe.Config.
@@ -31,9 +31,9 @@ type Options struct {
 	// Joins are tried on the plan before fusing and memory assignment, in rounds: each
 	// round sees the results of earlier rounds.
 	Joins [][]Join
-	// Keep keeps copies of inputs that are not donated, packed in the order in which
-	// kernels read them, as long as the caller gives the same arrays. The copies take as
-	// much memory as the weights of matrix products.
+	// Keep keeps copies of inputs that are not donated, packed in the order read by
+	// kernels, as long as the caller gives the same arrays. The copies take as much
+	// memory as the weights of matrix products.
 	Keep bool
 	// Fuse fuses elementwise instructions and lets their results reuse the memory of
 	// arguments that are not read afterwards. It changes no bit of the results.

@@ -25,7 +25,7 @@ type Need struct{ Pass, Why string }
 // instructions.
 const Emit = "emit"
 
-// Passes returns all passes in the order in which they run.
+// Passes returns all passes in execution order.
 func Passes() []Pass {
 	joins := func(o *Options) bool { return len(o.Joins) > 0 }
 	keeps := func(o *Options) bool { return o.Keep }

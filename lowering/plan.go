@@ -74,7 +74,7 @@ type Buffer struct {
 	// Name is the name of the value in the program, "" if it has none.
 	Name string
 	// Group, if not 0, is the number of a group of consecutive temporaries, each aligned,
-	// in the order in which an instruction reads them.
+	// in the order read by an instruction.
 	Group int
 	// Packed, for a buffer of u8[rows, bytes], has the types of the arrays with entries
 	// concatenated in each row, the same on every rank; nil if they differ between ranks.
@@ -241,7 +241,7 @@ func (p *Plan) lines(b *strings.Builder) {
 			in.Loop.print(b)
 		}
 	}
-	donated := map[int]Donation{} // by the result, each of which reuses one input
+	donated := map[int]Donation{} // by the result, each reusing one input
 	for _, d := range p.Donated {
 		donated[d.Out] = d
 	}

@@ -154,7 +154,7 @@ func summed(s sharding.Spec, axes []string) sharding.Spec {
 }
 
 // allSum adds the parts of a sum that is pending along axes. It returns a buffer with the
-// value of in, in which no sum along these axes is pending.
+// value of in, without pending sums along these axes.
 func (e *Emitter) allSum(t graph.Type, in Buf, axes []string) Buf {
 	out := e.Placed(t, summed(in.Spec, axes))
 	// The sum may be computed in place (see Group.AllSum), so that the memory is read and

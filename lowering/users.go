@@ -26,7 +26,7 @@ func (e *Emitter) Used(v *graph.Value) bool {
 	return result || len(users) > 0
 }
 
-// readBy returns the arguments of an equation whose contents matter.
+// readBy returns the arguments of an equation that are read for their contents.
 func readBy(q *graph.Eqn) []*graph.Value {
 	switch q.Prim.(type) {
 	case graph.PlaceLikeOp, graph.BarrierOp:

@@ -15,7 +15,7 @@ import (
 
 // fact is a property that must be the same on all ranks of a session.
 type fact struct {
-	text string // what the ranks compare
+	text string // the text to compare
 	room int    // number of bytes of text to compare
 	// differs formats the error from the texts of this rank and rank 0.
 	differs string

@@ -19,18 +19,18 @@ type Device interface {
 	// while the device still has instructions using the memory.
 	Alloc(n int) (mem []byte, free func(), err error)
 	// Adopt makes existing memory, such as a network card's buffers or a mapped file,
-	// visible to the device without copying, until free is called. Memory to which nobody
-	// writes may be adopted several times; the device then only reads it. The error gives
-	// the reason why the device cannot see the memory; the host then copies.
+	// visible to the device without copying, until free is called. Memory that is never
+	// written may be adopted several times; the device then only reads it. The error
+	// gives the reason why the device cannot see the memory; the host then copies.
 	Adopt(mem []byte) (free func(), err error)
 	// Open returns the Queue that runs one rank's instructions of the plan. It compiles their
 	// kernels, which may take seconds; the end of ctx ends it early.
 	Open(ctx context.Context, p *lowering.Plan, rank int) (Queue, error)
 }
 
-// Queue runs one rank's instructions in the order in which they are encoded. Each
-// instruction sees the writes of earlier instructions, and the host's writes before the
-// segment was committed. The methods are called one at a time.
+// Queue runs one rank's instructions in the order of encoding. Each instruction sees the
+// writes of earlier instructions, and the host's writes before the segment was committed.
+// The methods are called one at a time.
 //
 // The host neither changes the memory of an instruction nor reads its results before it
 // has waited for a ticket covering the instruction.

@@ -15,7 +15,7 @@ import (
 // Get returns a copy of the global array a, including the parts that other processes
 // hold. a is a result of the session or comes from Put. Every process calls Get for the
 // same arrays in the same order, between steps. Get blocks on the other processes as a
-// step does, and its failures are those of a step.
+// step does, and fails like a step.
 //
 // Each rank gets the parts from the ranks differing from it only along the axes splitting
 // the array. These hold the nearest replicas; all replicas have the same bits. If no axis

@@ -43,8 +43,8 @@ const lentAt = 8
 // A session accepts an array lent in slabs only if its plan reads the input by the
 // indices of dimension 0. The programs of one model agree on these inputs.
 //
-// A step to which the Array is donated fails before computing anything, because it would
-// write to the memory. No session reuses the memory for other arrays.
+// A step with the Array as a donated input fails before computing anything, because it
+// would write to the memory. No session reuses the memory for other arrays.
 func (s *Session) Lend(name string, l Loan) (_ *Array, err error) {
 	back := func() {}
 	if l.Back != nil {

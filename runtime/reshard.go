@@ -23,7 +23,7 @@ import (
 // one all_to_all; the array is never gathered. In a job of one process, and if every rank
 // already holds its elements, nothing is exchanged. Otherwise every process calls Reshard
 // for the same arrays in the same order, between steps; it blocks on the other processes
-// as a step does, and its failures are those of a step.
+// as a step does, and fails like a step.
 func (s *Session) Reshard(ctx context.Context, name string, a *Array) (*Array, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -258,7 +258,7 @@ func (s *Session) RunInto(ctx context.Context, in map[string]*Array, out []*Arra
 	return nil
 }
 
-// run runs a step whose inputs are bound.
+// run runs a step after binding its inputs.
 func (s *Session) run(ctx context.Context, in map[string]*Array) error {
 	if ctx.Err() != nil && len(s.ranks) == s.plan.Mesh.Ranks() { // ranks of other processes learn of it from the ranks here
 		return fmt.Errorf("runtime: %s: the step did not begin: %w", s.plan.Name, context.Cause(ctx))

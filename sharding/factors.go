@@ -224,7 +224,7 @@ func (c *Context) distinct(f Factors, fs map[int]*factor) error {
 	return nil
 }
 
-// split returns the bytes of the arguments in which axis a splits factor n.
+// split returns the bytes of the arguments with factor n split by axis a.
 func (c *Context) split(f Factors, n int, a string) (bytes int64) {
 	for i, dims := range f.In {
 		if d := slices.Index(dims, n); d >= 0 && slices.Contains(c.In[i].At(d), a) {

@@ -67,8 +67,7 @@ func shown(s Spec) string {
 	return "whole"
 }
 
-// matches reports whether a pattern, in which * stands for any characters, matches all of
-// name.
+// matches reports whether a pattern, with * for any characters, matches all of name.
 func matches(pattern, name string) bool {
 	parts := strings.Split(pattern, "*")
 	last := len(parts) - 1
@@ -113,9 +112,9 @@ func (s Spec) On(m Mesh) Spec {
 	return s
 }
 
-// Donate gives results the placement of the input whose memory they reuse. It takes the
-// index of a result by the name of an input. Inputs and results that do not exist, and
-// pairs differing in type, are left to lowering.Lower, which reports them.
+// Donate gives results the placement of the input that donates its memory to them. It
+// takes the index of a result by the name of an input. Inputs and results that do not
+// exist, and pairs differing in type, are left to lowering.Lower, which reports them.
 func (a *Assignment) Donate(pairs map[string]int) error {
 	for _, name := range slices.Sorted(maps.Keys(pairs)) {
 		in, o := a.Program.Input(name), pairs[name]

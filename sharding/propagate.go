@@ -266,7 +266,7 @@ func (a *Assignment) behind(e *graph.Eqn) bool {
 // constant. Each use of v then makes its own copy.
 func (a *Assignment) Flexible(v *graph.Value) bool { return a.flexible[v] }
 
-// Context returns the context in which e is placed.
+// Context returns the context for placing e.
 func (a *Assignment) Context(e *graph.Eqn) *Context {
 	c := &Context{Mesh: a.Mesh, Eqn: e, asg: a, moves: a.moves || a.derived[e] || isPlaceLike(e)}
 	for _, v := range e.In {

@@ -344,8 +344,8 @@ func (c *checker) uncertainty(ctx context.Context, name string, x array.Array, i
 	return 2*math.Abs(twice-num) + rounding*size/c.opts.Step, "", nil
 }
 
-// difference returns the central difference at element i over that many steps, or the name
-// of the primitive whose discrete result changed between the two evaluations.
+// difference returns the central difference at element i over that many steps, or the
+// name of the primitive with a discrete result that changed between the two evaluations.
 func (c *checker) difference(ctx context.Context, name string, x array.Array, i int, steps float64) (d float64, via string, err error) {
 	defer func() { c.in[name] = x }()
 	at := x.Float64s()

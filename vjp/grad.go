@@ -174,10 +174,10 @@ func (b *backward) sum(v *graph.Value) *graph.Value {
 	}
 }
 
-// Grad returns the program with p's inputs whose results are p's results
-// followed by the gradients of p's first result, a scalar of float type, with
-// respect to the named inputs. If no names are given, these are all inputs of
-// float type. The gradient of x is named grad(x).
+// Grad returns the program with p's inputs and with p's results followed by the gradients
+// of p's first result, a scalar of float type, with respect to the named inputs. If no
+// names are given, these are all inputs of float type. The gradient of x is named
+// grad(x).
 func Grad(p *graph.Program, wrt ...string) (*graph.Program, error) {
 	names, err := resolve(p, wrt)
 	if err != nil {
@@ -198,10 +198,9 @@ func Grad(p *graph.Program, wrt ...string) (*graph.Program, error) {
 	})
 }
 
-// Pullback returns the program whose inputs are p's inputs followed by a
-// cotangent ct_i for every result i of float type (ct2_i if that name is taken,
-// and so on). Its results are the cotangents of the named inputs, or of all
-// inputs of float type if no names are given.
+// Pullback returns the program with p's inputs followed by a cotangent ct_i for every
+// result i of float type (ct2_i if that name is taken, and so on). Its results are the
+// cotangents of the named inputs, or of all inputs of float type if no names are given.
 func Pullback(p *graph.Program, wrt ...string) (*graph.Program, error) {
 	names, err := resolve(p, wrt)
 	if err != nil {

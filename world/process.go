@@ -191,7 +191,7 @@ type lifeline struct {
 	comm   chan jaccl.Communicator
 }
 
-// errOrphan is the failure of ranks whose launcher has ended.
+// errOrphan is the failure of ranks after the end of their launcher.
 var errOrphan = errors.New("gomoe: the launcher of this job has ended")
 
 // watch returns a context ending when the launcher ends. file is the pipe's descriptor; 0

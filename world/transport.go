@@ -117,7 +117,7 @@ func (t Transport) missing(context.Context, link.Site) (link.Link, error) {
 	return nil, fmt.Errorf("%s: %w", t.lacks(), jaccl.ErrUnsupported)
 }
 
-// over returns the connect function of a transport whose ranks meet and use a link.
+// over returns the connect function of a transport for ranks that meet and use a link.
 func over(connect func(context.Context, link.Site) (link.Link, error)) connector {
 	return func(s *state, ctx context.Context, job environ.Job) (jaccl.Communicator, error) {
 		return s.overPlace(ctx, job, connect)
@@ -129,8 +129,8 @@ func shared(ctx context.Context, site link.Site) (link.Link, error) {
 }
 
 // orTCP returns c if err is nil; else a communicator over TCP, if Fallback permits it. It
-// is for transports whose ranks do not meet beforehand, so that they cannot agree to fall
-// back: either all of them have the libraries and files, or none does.
+// is for transports without a meeting beforehand, so ranks cannot agree to fall back:
+// either all of them have the libraries and files, or none does.
 func (s *state) orTCP(ctx context.Context, job environ.Job, c jaccl.Communicator, err error) (jaccl.Communicator, error) {
 	if err == nil || !s.cfg.Fallback || ctx.Err() != nil {
 		return c, err

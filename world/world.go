@@ -51,7 +51,7 @@ type Info struct {
 	Local []int
 	// Source has the environment variables that determined the World, as NAME=value.
 	Source []string
-	// Fallbacks lists what was requested and not available, with the reasons.
+	// Fallbacks lists the requests that were not available, with the reasons.
 	Fallbacks []string
 }
 
@@ -197,9 +197,9 @@ func (w *World) Interrupted(ctx context.Context) {
 	}
 }
 
-// Ranks returns the communicators of this process's ranks for a job on the mesh. A deadline
-// of 0 means the World's, or that of package jaccl. own says that the job owns the
-// communicators and closes them. With a nil World all ranks are in this process.
+// Ranks returns the communicators of this process's ranks for a job on the mesh. A
+// deadline of 0 means the World's, or package jaccl's default. own says that the job owns
+// the communicators and closes them. With a nil World all ranks are in this process.
 func (w *World) Ranks(mesh sharding.Mesh, deadline time.Duration) (comms []collective.Communicator, own bool, err error) {
 	opts := jaccl.Options{Deadline: deadline}
 	if w != nil {

@@ -11,7 +11,7 @@ func Open(file string) (Library, error) {
 	return Library(l), err
 }
 
-// Close closes the library. Libraries whose plug-ins keep state are never unloaded.
+// Close closes the library. Libraries with stateful plug-ins are never unloaded.
 func (l Library) Close() { _ = purego.Dlclose(uintptr(l)) }
 
 // Symbol returns the address of a function.

@@ -11,8 +11,8 @@ import (
 )
 
 // Compare describes in a few lines the progress of the ranks of a job: the last operation
-// of each rank, with times on rank 0's clock, and the ranks lagging behind the others.
-// Records of several jobs are an error.
+// of each rank, with times on rank 0's clock, and the ranks trailing the others. Records
+// of several jobs are an error.
 func Compare(dumps []Dump) (string, error) {
 	if len(dumps) == 0 {
 		return "", fmt.Errorf("flight: no records, want the files of a job")

@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// communicator is a communicator whose groups record their operations.
+// communicator is a communicator of groups recording their operations.
 type communicator struct {
 	jaccl.Communicator
 	r *Recorder

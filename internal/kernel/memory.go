@@ -2,7 +2,7 @@ package kernel
 
 import "unsafe"
 
-// Float is an element type with which kernels compute. The 16-bit formats are widened first.
+// Float is an element type of computations. The 16-bit formats are widened first.
 type Float interface{ ~float32 | ~float64 }
 
 // Lanes is the number of float32 elements that the loops over vectors take at once, with

@@ -12,8 +12,7 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// nodeFolder is the folder in which Linux lists the machine's memory nodes and their
-// processors.
+// nodeFolder is Linux's folder of the machine's memory nodes and their processors.
 const nodeFolder = "/sys/devices/system/node"
 
 // readNodes returns the processors of each memory node, from a folder like Linux's. Only

@@ -143,7 +143,7 @@ func machine(h hostfile.Host) string {
 }
 
 // environment returns a rank's environment. On this machine it has the launcher's
-// variables, except those of other launchers.
+// variables, except variables of other launchers.
 func (o Options) environment(p place, m meeting, restart int) []string {
 	var out []string
 	if p.local {

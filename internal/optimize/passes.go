@@ -15,7 +15,7 @@ type Pass struct {
 	Run func(ctx context.Context, p *graph.Program) (*graph.Program, error)
 }
 
-// Passes returns all passes in the order in which they run.
+// Passes returns all passes in execution order.
 func Passes() []Pass {
 	return []Pass{
 		{"constants", atOnce(constants)},

@@ -75,7 +75,7 @@ func part(ranks []int, claims []claim, i, k, bytes int) *failure {
 // pairwise reports whether op concerns two members only, whatever the others do.
 func pairwise(op string) bool { return op == send || op == recv || op == sendRecv }
 
-// quarrel is disagreement for members i and k, i < k, at least one of which has called
+// quarrel is disagreement for members i and k, i < k, if at least one of them has called
 // a pairwise operation.
 func quarrel(ranks []int, claims []claim, i, k int) *failure {
 	a, b := &claims[i], &claims[k]

@@ -227,8 +227,8 @@ func (g *linkGroup) broadcastAtOnce(p *post) error {
 }
 
 // broadcastInBlocks has root send every other member one segment, which that member
-// passes on to the rest: root sends no byte twice. In the exchange in which root sends
-// a block, the members pass on the block before it.
+// passes on to the rest: root sends no byte twice. While root sends a block, the members
+// pass on the block before it.
 func (g *linkGroup) broadcastInBlocks(p *post) error {
 	n, size := len(p.src), g.Size()-1
 	root := slices.Index(g.ranks, p.root)

@@ -128,8 +128,8 @@ func (e *engine) settled(f *failure) *failure {
 	return e.first
 }
 
-// lost returns the failure of a peer whose connection has ended, or another failure that
-// the watch reports as the reason.
+// lost returns the failure of a peer after the end of its connection, or another failure
+// that the watch reports as the reason.
 func (e *engine) lost(p *link.PeerError, x *link.Exchange, c collective.Call) *failure {
 	timer := time.NewTimer(grace)
 	defer timer.Stop()

@@ -25,9 +25,9 @@
 // others cannot complete the operation without it. After the last member has arrived, an
 // operation among goroutines always completes, and takes no longer than its memory
 // traffic. Over a link it may still fail while data is on its way; the contents of dst
-// are then undefined. A member whose operation succeeds does not return before all
+// are then undefined. A member with a successful operation does not return before all
 // members have finished with its buffers.
 //
-// Package world calls Connect; docs/extending.md shows how to call it for a transport
-// of your own.
+// Package world calls Connect; docs/extending.md shows how to call it for a transport of
+// your own.
 package engine

@@ -18,8 +18,8 @@ import (
 
 // Connect returns this rank's communicator of a job. The link l carries the job's data,
 // and watch tells ranks of failures. Every operation consists of exchanges of the link;
-// the results are those of Local, bit for bit. If there is no error, the communicator
-// owns l and watch and closes them with itself.
+// the results are the same as with Local, bit for bit. If there is no error, the
+// communicator owns l and watch and closes them with itself.
 //
 // An operation fails when no byte of it has moved for the deadline, when its context
 // ends, when a peer's connection ends, and when watch knows of a failure of any rank,
@@ -83,7 +83,7 @@ type engine struct {
 	quit      chan struct{} // closed by Close
 	ended     chan struct{} // closed when the supervisor has ended
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the following fields
 	op     underWay
 	first  *failure // the job's failure, as this rank knows it; nil if none is known
 	closed bool

@@ -36,7 +36,7 @@ func (o *operations) Ranks() []int { return slices.Clone(o.ranks) }
 
 func (o *operations) Size() int { return len(o.ranks) }
 
-// rank returns the member's rank in the job, by which errors name the member.
+// rank returns the member's rank in the job, used in errors to name the member.
 func (o *operations) rank() int { return o.ranks[o.index] }
 
 // AllSum implements collective.Group. Integers wrap around. dst is src or does

@@ -14,7 +14,7 @@ import (
 // operation before it had the same context.
 const tick = 10 * time.Millisecond
 
-// errLate is the cause with which the supervisor ends an exchange making no progress.
+// errLate is the supervisor's cause for ending an exchange making no progress.
 var errLate = errors.New("jaccl: no progress")
 
 // underWay is the operation in progress. An operation takes microseconds, so neither its
@@ -125,6 +125,6 @@ func (e *engine) supervise() {
 	}
 }
 
-// errDown is the cause with which the supervisor ends an exchange when the watch knows of a
+// errDown is the supervisor's cause for ending an exchange when the watch knows of a
 // failure.
 var errDown = errors.New("jaccl: a rank has failed")

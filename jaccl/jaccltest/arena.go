@@ -46,8 +46,8 @@ func (a *arena) close() error {
 	return a.release()
 }
 
-// next begins a trial and returns the arena for it. It returns nil for some members of some
-// trials, so that operations also meet members of which only some have their buffers in lent
+// next begins a trial and returns the arena for it. It returns nil for some members of
+// some trials, so that operations also have members with and without buffers in lent
 // memory.
 func (a *arena) next(o op, member int) *arena {
 	if a == nil || o.seed%4 == 3 && (member+o.seed)%3 != 0 {

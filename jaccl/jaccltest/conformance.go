@@ -206,7 +206,7 @@ func (s suite) backToBack(t *testing.T) {
 	all(t, s.start(t, n), func(c jaccl.Communicator) error { return play(c, world(n), ts) })
 }
 
-// orders has groups whose members are not in the order of their ranks.
+// orders has groups with members that are not in the order of their ranks.
 func (s suite) orders(t *testing.T) {
 	groups := [][]int{{3, 1, 0, 2}, {2, 0}, {1, 3}, {3, 2, 1, 0}, {0, 1, 2, 3}, {2}}
 	all(t, s.start(t, 4), func(c jaccl.Communicator) error {
@@ -250,7 +250,7 @@ func (s suite) disjoint(t *testing.T) {
 	})
 }
 
-// overlapping has a chain of groups, each of which shares one rank with the next.
+// overlapping has a chain of groups, each sharing one rank with the next.
 func (s suite) overlapping(t *testing.T) {
 	const n = 6
 	all(t, s.start(t, n), func(c jaccl.Communicator) error {
@@ -265,8 +265,8 @@ func (s suite) overlapping(t *testing.T) {
 	})
 }
 
-// lateGroup: a member asks for a group in which other members wait already, and asks for it
-// again later.
+// lateGroup: a member asks for a group while other members already wait in it, and asks
+// for it again later.
 func (s suite) lateGroup(t *testing.T) {
 	all(t, s.start(t, 3), func(c jaccl.Communicator) error {
 		for range 100 * c.Rank() {

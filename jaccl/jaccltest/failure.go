@@ -375,8 +375,8 @@ func (s suite) fail(t *testing.T) {
 	poisoned(t, comms, "rank 2 failed", errSeeded.Error())
 }
 
-// cancel: a member whose context ends returns, and the others learn which rank left. The
-// context ends before the member's call, or while the member waits.
+// cancel: when its context ends, a member returns, and the others learn which rank left.
+// The context ends before the member's call, or while the member waits.
 func (s suite) cancel(t *testing.T) {
 	for _, before := range []bool{true, false} {
 		t.Run(fmt.Sprintf("before=%v", before), func(t *testing.T) {

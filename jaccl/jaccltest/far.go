@@ -67,8 +67,8 @@ func (f *Far) Open() (jaccl.Communicator, error) {
 	return &farComm{far: f, rank: a.Group.Rank, size: a.Group.Size}, nil
 }
 
-// Clean ends the job, whose communicator must have been closed. It reports whether the rank's
-// process can open another communicator: nothing has failed.
+// Clean ends the job. Its communicator must have been closed. It reports whether the
+// rank's process can open another communicator: nothing has failed.
 func (f *Far) Clean() bool {
 	a := f.ask(context.Background(), request{Kind: "end"})
 	return a.error(nil, nil) == nil && a.Clean

@@ -60,7 +60,7 @@ func sharedMemory(l link.Shared) error {
 			return fmt.Errorf("a view of rank %d, want an error", peer)
 		}
 	}
-	for round := range 3 { // after an exchange a rank sees what its peers have written
+	for round := range 3 { // after an exchange a rank sees the writes of its peers
 		head := make([]byte, 0, 24)
 		for _, offset := range at {
 			for shift := 0; shift < 64; shift += 8 {

@@ -52,7 +52,7 @@ func pattern(seed, n int) []byte {
 	return b
 }
 
-// cuts returns b cut into pieces, some of which are empty.
+// cuts returns b cut into pieces, some of them empty.
 func cuts(b []byte, seed int) [][]byte {
 	var out [][]byte
 	for k := seed % 3; len(b) > 0; k++ {

@@ -21,7 +21,7 @@ type Link interface {
 	// *PeerError soon after the link has seen that the connection to a peer has ended, or
 	// that the peer is Gone. A link need not see that a peer's process has ended: the
 	// job's Watch sees that, and ctx ends. After an error the link can only be closed.
-	// Heads and data between two ranks arrive in the order in which they were sent.
+	// Heads and data between two ranks arrive in the order of sending.
 	Exchange(ctx context.Context, x *Exchange) error
 	// Close releases everything, except for leases, and makes an Exchange in progress
 	// return. It may be called twice. Peers that wait for this rank in an Exchange, now or

@@ -170,7 +170,7 @@ func (m *mix) Exchange(ctx context.Context, x *Exchange) error {
 	}
 
 	var verdict, first error
-	silent := 0 // lanes whose heads have not come
+	silent := 0 // lanes waiting for heads
 	if x.Head != nil {
 		silent = open
 	}

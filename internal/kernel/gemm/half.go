@@ -31,7 +31,7 @@ type Result interface {
 //   - "vdpbf16ps" adds as Multiply does, over blocks of 512 in k instead of 256. The sum of
 //     a block is, for t from 0 on,
 //     s = (s + a[i,2t+1]·b[2t+1,j]) + a[i,2t]·b[2t,j]
-//     where a number of A or B, or s, whose size is below 2^-126 counts as 0 of its sign,
+//     where a number of A or B, or s, of a size below 2^-126 counts as 0 of its sign,
 //     and each step is rounded once.
 //   - "tdpbf16ps" computes ((C + s0) + s1) + … over groups of 32 in k. Each s is the sum of
 //     two chains of fused multiply-adds, which begin with 0, over even and over odd p. The

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Slurm is a cluster whose only node is this machine. Its daemons have ports of their own
-// and know nothing of any other cluster.
+// Slurm is a cluster with this machine as its only node. Its daemons have ports of their
+// own and know nothing of any other cluster.
 type Slurm struct {
 	t   *testing.T
 	dir string

@@ -9,9 +9,9 @@ import (
 )
 
 // loop adds a scan of a few random operations. It carries three kinds of values: a state,
-// which the body reads and writes; a sum, to which the body only adds, and which stays
-// pending until the loop has ended; and a sum of gradients taken by the body itself. Some
-// loops have no iteration.
+// which the body reads and writes; a sum, only added to by the body, and pending until
+// the loop has ended; and a sum of gradients taken by the body itself. Some loops have no
+// iteration.
 func (g *gen) loop(v val) {
 	if g.inside > 0 || v.layer != nil || v.Type.Len() > maxLen/4 {
 		return

@@ -23,7 +23,7 @@ func Detect(getenv func(string) string) (Job, error) {
 	return detect(getenv, os.Getppid())
 }
 
-// detect is Detect in a process whose parent has the process number parent.
+// detect is Detect in a process with the given parent, a process number.
 func detect(getenv func(string) string, parent int) (Job, error) {
 	r := &reader{getenv: getenv}
 	claims := []claim{r.gomoe(), r.mlx(), r.torch(), r.ompi(), r.pmi(), r.slurm()}

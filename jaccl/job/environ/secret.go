@@ -19,7 +19,7 @@ import (
 // MinSecret is the smallest length of a secret in bytes.
 const MinSecret = 16
 
-// Key returns the secret by which the job's processes recognize each other. It is the
+// Key returns the secret proving that the job's processes belong together. It is the
 // value of GOMOE_SECRET, or else the contents of the file named by GOMOE_SECRET_FILE, or
 // else of this user's file, gomoe/secret in dir. An empty dir means the folder of
 // os.UserConfigDir.
@@ -110,7 +110,7 @@ func readSecret(path string) (string, error) {
 }
 
 // sheltered returns an error if others may replace the file at path: if its folder is
-// another user's, or if anybody may write to a folder above it, except one in which only
+// another user's, or if anybody may write to a folder above it, except one where only
 // owners remove files, such as /tmp.
 func sheltered(path string) error {
 	real, err := filepath.EvalSymlinks(path)

@@ -6,8 +6,8 @@ type Variable struct {
 	Secret        bool // whether the value must not be shown
 }
 
-// Variables returns all variables that Detect, Key and MPI read, grouped by convention, in
-// the order in which the conventions decide.
+// Variables returns all variables that Detect, Key and MPI read, grouped by convention,
+// in the order of the conventions' precedence.
 func Variables() []Variable {
 	return []Variable{
 		{Name: gomoeRank, Meaning: "this process's rank, from 0"},

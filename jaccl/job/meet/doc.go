@@ -1,7 +1,7 @@
 // Package meet brings the ranks of a job together. The ranks learn of each other and
 // prove to each other that they belong to the job. The package also makes the connections
-// with which transports are set up; it does not carry their data, and it does not
-// determine the ranks of the job (package environ does). Begin with Join and Place.
+// for setting up transports; it does not carry their data, and it does not determine the
+// ranks of the job (package environ does). Begin with Join and Place.
 //
 // Rank 0 listens at the coordinator's address. Every other rank knows that address, the
 // job's id and its secret. It connects to rank 0, and sends its rank and its own address.

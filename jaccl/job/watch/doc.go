@@ -2,7 +2,7 @@
 // ranks. These connections carry no data, so messages of the watch never wait for data.
 // Begin with Start.
 //
-// A rank whose connection ends before the rank has said that it leaves is lost: its
+// A rank is lost if its connection ends before the rank has announced that it leaves: its
 // process has ended, whatever the reason, and every other rank sees that at once. A rank
 // that is silent for Options.Silence is lost as well: it is stopped, or its machine is
 // cut off. The watch does not wait for the kernel's timers. A rank that was itself

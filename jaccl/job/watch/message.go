@@ -16,7 +16,7 @@ const (
 	typeNotice            // a failure
 	typeLeave             // the sender is done
 	typeDump              // asks the peer to record its state
-	typeAsk               // asks the peer for the operation in which it waits
+	typeAsk               // asks the peer for the operation where it waits
 	typeWhere             // answers typeAsk: the sender's current operation
 	typePart              // the sender has closed a group
 )

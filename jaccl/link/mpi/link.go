@@ -38,7 +38,7 @@ const headMore = 8
 const byeBytes = 16
 
 // transport is a link.Link of MPI messages. Each pair of ranks numbers the messages
-// between them by the order in which they are posted, which is MPI's order too.
+// between them in the order of posting, which is MPI's order too.
 type transport struct {
 	w          *World
 	rank, size int

@@ -61,7 +61,7 @@ var _ link.Site = (*World)(nil)
 // until all ranks have called it. A process without a launcher is a job of its own, with
 // one rank.
 //
-// The error names what is missing, and how to get it. It is also an error if the library
+// The error names the missing part, and how to get it. It is also an error if the library
 // does not belong to the launcher, because every rank would then be alone. Open leaves
 // the signal handlers as they were before.
 func Open(opts Options) (*World, error) {

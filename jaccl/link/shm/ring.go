@@ -67,7 +67,7 @@ type consumer struct {
 	written, taken, read *atomic.Uint64 // in shared memory: the producer's index and this side's two
 	buf                  []byte         // the ring's bytes, a power of two
 	at                   uint64         // bytes taken
-	shown                uint64         // bytes whose space the producer may reuse
+	shown                uint64         // bytes of space for the producer to reuse
 	end                  uint64         // bytes that are known to have been put
 }
 

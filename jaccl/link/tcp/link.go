@@ -57,7 +57,7 @@ func connect(site link.Site, conns []net.Conn, move func([]net.Conn) (mover, err
 	return l, nil
 }
 
-// near marks the peers whose cores this rank avoids; see apart.
+// near marks the peers with cores that this rank avoids; see apart.
 func (l *transport) near(site link.Site) {
 	ranks := 1
 	for r, p := range l.peers {

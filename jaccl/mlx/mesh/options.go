@@ -16,9 +16,9 @@ type Options struct {
 	// ranks.
 	Rank    int
 	Devices hostfile.Devices
-	// Coordinator is the IPv4 address, host:port, on which rank 0 listens and to which
-	// the others connect. Ranks do not prove their identity: a stranger sending a rank of
-	// the job is taken for that rank. Other strangers are turned away.
+	// Coordinator is the IPv4 address, host:port, of rank 0, where it listens and the
+	// others connect. Ranks do not prove their identity: a stranger sending a rank of the
+	// job is taken for that rank. Other strangers are turned away.
 	Coordinator string
 	// Conns are connections with the other ranks, by rank, if the ranks have met before.
 	// They are used for the side channel instead of Coordinator, and Connect owns them. Nil

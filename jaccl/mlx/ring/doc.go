@@ -8,7 +8,7 @@
 // If all ranks are Go programs there is no reason to use this package: package tcp has
 // all operations, compares the calls and attributes failures to ranks.
 //
-// # What the protocol lacks
+// # Missing in the protocol
 //
 // The protocol sends only elements: no heads, no lengths and no sequence numbers. Ranks
 // do not notice that they call different operations, or operations of different lengths:
@@ -21,8 +21,8 @@
 // # Numbers
 //
 // A sum is formed along the ring: segment s of n begins at a rank depending on s and goes
-// from neighbour to neighbour, each of which adds its own elements. Sums of f16 and bf16
-// are rounded at every rank. The protocol demands this order; other transports add in the
+// from neighbour to neighbour, each adding its own elements. Sums of f16 and bf16 are
+// rounded at every rank. The protocol demands this order; other transports add in the
 // order of ranks and round once. All ranks hold the same bits, because each segment is
 // summed once and then forwarded.
 //
