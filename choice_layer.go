@@ -171,7 +171,7 @@ func (r *chooser) layer(t *graph.Tracer, p *expertPart, env values, routed *grap
 	return apply(p.combine, primitives.CombineOp(r.of(primitives.DispatchOp(p.combine.Prim.(primitives.CombineOp)))), in)[0]
 }
 
-// rowsOf returns p with now rows in its shape, if that has was rows.
+// rowsOf returns p with `now` rows in its shape, if that has `was` rows.
 func rowsOf(p graph.Primitive, was, now int) graph.Primitive {
 	shape := func(s []int) []int {
 		if len(s) > 0 && s[0] == was {

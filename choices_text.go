@@ -9,7 +9,7 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// WriteChoices writes the results of Choices as a table, followed by the errors of those
+// WriteChoices writes the results of Choices as a table, followed by the errors of Choices
 // without a plan.
 func WriteChoices(w io.Writer, all []Taken) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -10,9 +10,9 @@ import (
 	"github.com/gomoe/gomoe/internal/memory"
 )
 
-// Fit returns the program with the largest blocks that needs at most size bytes on a
+// Fit returns the program with the largest blocks that needs at most `size` bytes on a
 // rank, inputs and results included, and its number of rows per block. It calls program
-// with most rows per block, then with half of them, and so on, and compiles each result
+// with `most` rows per block, then with half of them, and so on, and compiles each result
 // for cfg without running it. The blocks are those of primitives.InBlocks. If even blocks
 // of one row do not fit, the error gives the size of the smallest program. If program
 // returns an error for some number of rows, for example because the tokens do not divide

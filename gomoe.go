@@ -39,7 +39,7 @@ type Config struct {
 	// communicator's default of 30 s.
 	Deadline time.Duration
 	// Optimize is on unless it is Off. It folds constants, merges equal equations and
-	// removes those without effect (see internal/optimize), combines instructions of the
+	// removes equations without effect (see internal/optimize), combines instructions of the
 	// plan (see primitives.Joins) and fuses elementwise ones (see lowering.Options). None
 	// of it changes a bit of the results. Off compiles the program as written.
 	Optimize Switch
@@ -76,7 +76,7 @@ type Config struct {
 	// If a weight is not donated and a step is given the same array as the step before,
 	// its elements are copied into the order read by matrix products; this applies to
 	// bf16 and to matrices multiplied by transposed. The copies take as much memory as
-	// these weights. A plan lists it, and a session allocates it when opened. Weights
+	// these weights. A plan lists their size, and a session allocates them when opened. Weights
 	// that are put anew for every step gain nothing. Keep changes no bit of the results.
 	// If Optimize is Off, nothing is kept.
 	Keep Switch
@@ -113,8 +113,8 @@ func SwitchTo(on bool) Switch {
 	return Off
 }
 
-// Parse reads a program that may use all primitives of the library. Errors call the text
-// file.
+// Parse reads a program that may use all primitives of the library. file names the text
+// in errors.
 func Parse(file, src string) (*graph.Program, error) {
 	return graph.Parse(file, src, primitives.All()...)
 }

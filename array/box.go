@@ -26,7 +26,7 @@ func Runs(shape, a, aAt, b, bAt []int, f func(i, j, n int) error) error {
 	if slices.Contains(shape, 0) {
 		return nil
 	}
-	// Dimensions from in on make one run: all of them except the first are whole in both
+	// Dimensions from `in` on make one run: all of them except the first are whole in both
 	// arrays.
 	in, n := len(shape), 1
 	for in > 0 {

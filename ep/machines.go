@@ -48,8 +48,8 @@ type Passage struct {
 }
 
 // Room returns the capacities of a Passage in rows, for a group with members that have at
-// most most tokens of k choices each: the rows that a member sends to other machines, the
-// rows received from there, and the rows that a member forwards.
+// most `most` tokens of k choices each: the rows that a member sends to other machines,
+// the rows received from there, and the rows that a member forwards.
 func (g Machines) Room(most, k int) (out, come, pass int) {
 	return most * min(k, g.N-1), most * (g.N - 1), most * g.N * min(k, g.each())
 }

@@ -236,7 +236,7 @@ func (f *fuser) between(v, u *unit) []int {
 // instruction may.
 func (f *fuser) exceeds(v, u *unit) bool { return len(f.outside(v, u, f.most+1)) > f.most }
 
-// outside returns up to most of the buffers that v and u together read and write, without
+// outside returns up to `most` of the buffers that v and u together read and write, without
 // the buffers inside the combined unit.
 func (f *fuser) outside(v, u *unit, most int) []int {
 	var list []int

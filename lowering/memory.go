@@ -179,7 +179,7 @@ func (p *Plan) blocks() []block {
 
 // reuse is assignMemory, preceded by takeOver, which lets in-place instructions write
 // their results over arguments that are not read afterwards. If this enlarges the arena,
-// reuse undoes it. Results lie within larger arguments only if within is set.
+// reuse undoes it. Results lie within larger arguments only if `within` is set.
 func (p *Plan) reuse(within bool) {
 	q := *p
 	q.Bufs = slices.Clone(p.Bufs)

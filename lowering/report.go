@@ -258,8 +258,8 @@ func (p *Plan) communication() Communication {
 	return c
 }
 
-// collectives adds the collectives of the plan to c. The plan is run times times, 0 if it
-// is no body, and its collectives are numbered from first on.
+// collectives adds the collectives of the plan to c. The plan is run `times` times, 0 if
+// it is no body, and its collectives are numbered from first on.
 func (p *Plan) collectives(c *Communication, first, times int) {
 	for i := range p.Instrs {
 		in := &p.Instrs[i]

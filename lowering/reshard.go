@@ -48,7 +48,7 @@ func (e *Emitter) Reshard(t graph.Type, from Buf, to sharding.Spec) (Buf, error)
 	return b, nil
 }
 
-// addUp adds up sums pending along axes, and leaves each rank its part if to splits a
+// addUp adds up sums pending along axes, and leaves each rank its part if `to` splits a
 // dimension by these axes. In between, the elements may have a smaller type.
 func (e *Emitter) addUp(t graph.Type, b Buf, to sharding.Spec, axes []string) Buf {
 	as := t
@@ -107,7 +107,7 @@ func common(a, b []string) []string {
 	return a[:n]
 }
 
-// scatterDim returns the dimension that to splits further by exactly the axes of the
+// scatterDim returns the dimension that `to` splits further by exactly the axes of the
 // sums, -1 if there is none. The placement of other dimensions may still differ.
 func scatterDim(from, to sharding.Spec, axes []string, rank int) int {
 	for d := range rank {
@@ -234,7 +234,7 @@ func outer(t graph.Type, d int) int {
 	return n
 }
 
-// swap moves axes from dimension lose to dimension gain by one all_to_all.
+// swap moves axes from dimension `lose` to dimension `gain` by one all_to_all.
 func (e *Emitter) swap(t graph.Type, in Buf, lose, gain int, axes []string) Buf {
 	parts := e.Mesh.Parts(axes)
 	kept := in.Spec.At(lose)[:len(in.Spec.At(lose))-len(axes)]
@@ -266,7 +266,7 @@ func equalParts(a *exec.Args, x array.Array, n int) [][]byte {
 
 type byteParts struct{ parts [][]byte }
 
-// slice copies the rank's part of the dimensions that to splits further.
+// slice copies the rank's part of the dimensions that `to` splits further.
 func (e *Emitter) slice(t graph.Type, in Buf, to sharding.Spec) Buf {
 	to.Pending = in.Spec.Pending
 	out := e.Placed(t, to)

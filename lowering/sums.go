@@ -54,8 +54,8 @@ func (j *joiner) sum(b *joined) []Instr {
 	return slices.Concat(before, []Instr{sum}, after)
 }
 
-// copy appends a copy to list: from from to a new temporary, or from a new temporary to
-// to. It returns the temporary. The buffer not given is -1.
+// copy appends a copy to list: from `from` to a new temporary, or from a new temporary to
+// `to`. It returns the temporary. The buffer not given is -1.
 func (j *joiner) copy(list *[]Instr, of Instr, to, from int) int {
 	b := j.Bufs[max(to, from)]
 	made := j.temp(Buffer{Type: b.Type, Global: b.Global, Spec: b.Spec, Uneven: b.Uneven, Pos: of.Pos})

@@ -2,7 +2,7 @@ package quant
 
 import "math"
 
-// QuantizeAffine quantises x like MLX: each group of numbers becomes integers of bits
+// QuantizeAffine quantises x like MLX: each group of numbers becomes integers of `bits`
 // bits, 4 or 8, packed in words from the lowest bits up, with a scale and a bias. A
 // number is approximately its integer times the scale, plus the bias. The number of a
 // group with the largest absolute value is exact, and so is 0 if the group has both

@@ -50,7 +50,7 @@ func fromPeak(b []byte, x []float32, top float32) (inverse float32) {
 	return ratio(1, d)
 }
 
-// fromRange writes the scale d and the smallest element; top steps of d cover the range
+// fromRange writes the scale d and the smallest element; `top` steps of d cover the range
 // from the smallest to the largest element. It returns 1/d and the smallest element.
 func fromRange(b []byte, x []float32, top float32) (inverse, lo float32) {
 	lo, hi := x[0], x[0]

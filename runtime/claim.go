@@ -73,8 +73,8 @@ func (s *Session) claim(a *Array) {
 // claims are the claims of a session.
 type claims struct {
 	list []*claim
-	// After collections that found nothing, skip more steps do without one. next is the
-	// value of skip after another such collection.
+	// After collections that found nothing, `skip` more steps do without one. `next` is the
+	// value of `skip` after another such collection.
 	skip, next int
 	sample     [1]metrics.Sample
 }

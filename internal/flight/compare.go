@@ -88,7 +88,7 @@ func closed(dumps []Dump) []int {
 	return slices.Compact(ranks)
 }
 
-// absent prints that there are no records of the ranks from from to before to.
+// absent prints that there are no records of the ranks from `from` to before `to`.
 func absent(s *strings.Builder, early []int, from, to int) {
 	say := func(to int) {
 		switch to - from {

@@ -56,8 +56,8 @@ func (d *Dry) Taken() map[any]int64 {
 	return taken
 }
 
-// Next returns the start of the piece after the one at at, if a range up to end is cut at
-// the multiples of size. In a dry run it is the start of the last piece, because the
+// Next returns the start of the piece after the one at `at`, if a range up to end is cut
+// at the multiples of size. In a dry run it is the start of the last piece, because the
 // pieces in between need the same memory as the first.
 func (d *Dry) Next(at, size, end int) int {
 	if d == nil {

@@ -129,7 +129,7 @@ const partUnit = 192
 // work. It depends on S alone, so the order of Backward's sums does as well.
 func (a Attention[T]) Parts() int { return min(max(a.S/partUnit, 1), 4) }
 
-// Part returns the queries from from to to-1 of part n. Parts have about equal work.
+// Part returns the queries `from` to `to`-1 of part n. Parts have about equal work.
 func (a Attention[T]) Part(n int) (from, to int) { return a.cut(n), a.cut(n + 1) }
 
 func (a Attention[T]) cut(n int) int {
@@ -320,7 +320,7 @@ func (a *Attention[T]) before(i int) int {
 	return i * (n + 1)
 }
 
-// RowAt returns the query, a multiple of 64 or S, with about work scores before it. So
+// RowAt returns the query, a multiple of 64 or S, with about `work` scores before it. So
 // the queries from RowAt(x) to RowAt(y)-1 have about y - x of them. RowAt(0) is 0, and
 // RowAt(Work()) is S.
 func (a Attention[T]) RowAt(work int) int {

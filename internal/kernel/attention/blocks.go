@@ -44,7 +44,7 @@ func (w *blocks[T]) forward(h *Attender[T], q, out Rows[T], lse []T, with Terms[
 	}
 }
 
-// span computes the sums over span k0 of the keys for the in queries from i0 on. The
+// span computes the sums over span k0 of the keys for the `in` queries from i0 on. The
 // result lies in w.
 func (w *blocks[T]) span(h *Attender[T], q Rows[T], with Terms[T], i0, in, k0 int) sums[T] {
 	const block = attentionBlock
@@ -87,7 +87,7 @@ func (a *Attention[T]) seen(i, j0, jn int) (lo, hi int) {
 	return max(a.since(i)-j0, 0), min(a.until(i)-j0, jn)
 }
 
-// isCut reports whether one of the in queries from i0 on attends to only some of the jn
+// isCut reports whether one of the `in` queries from i0 on attends to only some of the jn
 // keys from j0 on.
 func (a *Attention[T]) isCut(i0, in, j0, jn int) bool {
 	return a.until(i0) < j0+jn || a.since(i0+in-1) > j0

@@ -79,7 +79,7 @@ const (
 )
 
 // lanes is the memory of attention in lanes, of float32. A row of D elements occupies
-// wide elements, which fill whole vectors, and a row of V elements broad. Elements after
+// `wide` elements, which fill whole vectors, and a row of V elements `broad`. Elements after
 // the end of a row, and rows after the last, are undefined; results computed from them
 // are not used.
 type lanes struct {

@@ -112,7 +112,7 @@ func (a Attention[T]) SpanSums(queries int) int { return queries * (a.V + 2) }
 // sumsIn returns the sums of n queries stored in x, in the layout of Span.
 func (a *Attention[T]) sumsIn(x []T, n int) sums[T] { return sums[T]{x[:n], x[n:], x[2*n:], 1, n} }
 
-// Span sets result to the sums over span k of the keys for the queries from from to to-1,
+// Span sets result to the sums over span k of the keys for the queries `from` to `to`-1,
 // without their sinks; see Join.
 func (h *Attender[T]) Span(q Rows[T], with Terms[T], from, to, k int, result []T) {
 	with.Sinks = nil

@@ -11,7 +11,7 @@ import (
 )
 
 // Multiply sets y[i·yrs + j·ycs] to the product of row i of x and row j of w. x is m
-// consecutive rows made by Round. w is n rows of deep weights of type d.
+// consecutive rows made by Round. w is n rows of `deep` weights of type d.
 //
 // Products with weights in blocks are computed with integers. A row of numbers x is
 // rounded once to int8 blocks as long as the weights' blocks,
@@ -225,7 +225,7 @@ func (s *set) multiply(d graph.DType, m, n, k int, x, w, next []byte, y []float3
 }
 
 // quantProduct has a product's operands, and the argument of the functions in assembly.
-// These multiply the blocks before block whole; the rest blocks from there on are
+// These multiply the blocks before block `whole`; the `rest` blocks from there on are
 // multiplied in Go.
 type quantProduct struct {
 	d           graph.DType
@@ -327,7 +327,7 @@ func (p *quantProduct) fetch(j int) *byte {
 	return &p.w[len(p.w)-1]
 }
 
-// finish adds the products of the last rest blocks to sum, and writes it to y.
+// finish adds the products of the last `rest` blocks to sum, and writes it to y.
 func (p *quantProduct) finish(i, j int, sum float32) {
 	if p.rest > 0 {
 		sum = quantRest(p.d, sum, p.whole, p.whole+p.rest, p.x[i*p.xb:], p.w[j*p.wb:])

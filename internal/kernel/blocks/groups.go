@@ -105,7 +105,7 @@ func (p *groupProduct) multiply(unpack func(a *unpackArgs, groups []quant.Group,
 }
 
 // add adds the products of groups of some rows of weights and the rows i0 to i1-1 of x,
-// starting at group from of these.
+// starting at group `from` of these.
 func (p *groupProduct) add(work *groupWork, rows, groups, i0, i1, from int) {
 	at := func(i int) []byte { return p.x[i*p.xb+from*quantGroupRow:] }
 	if p.set == nil || p.set.groups == nil {

@@ -13,10 +13,10 @@ import (
 // sum is added across lanes. A panel is made once for all rows of x.
 type panelSet struct {
 	size int // bytes of a unit of a panel: 256 elements, or a group
-	// pack writes rows rows of weights, 16 or 8, to their part of a panel.
+	// pack writes `rows` rows of weights, 16 or 8, to their part of a panel.
 	rows int
 	pack func(*byte)
-	// products[r] multiplies a panel by r+1 rows of x. At most tile rows are multiplied
+	// products[r] multiplies a panel by r+1 rows of x. At most `tile` rows are multiplied
 	// at a time, and at least half as many.
 	tile     int
 	products *[panelTile]func(*byte)
@@ -50,7 +50,7 @@ type packArgs struct {
 }
 
 // panelArgs is the argument of functions in assembly multiplying n units of a panel by
-// rows of x, and add that to y. They prefetch lines cache lines in each unit.
+// rows of x, and add that to y. They prefetch `lines` cache lines in each unit.
 type panelArgs struct {
 	n     int
 	panel *byte
@@ -195,7 +195,7 @@ func (p *panelProduct) packPanel(work *panelWork, j, from, to int) int {
 	return units
 }
 
-// packRows writes n units of 32 rows to the panel, starting at unit at.
+// packRows writes n units of 32 rows to the panel, starting at unit `at`.
 func (p *panelProduct) packRows(work *panelWork, at, n int, row func(l int) *byte) {
 	a := &work.pack
 	a.n, a.tmp = n, &work.tmp
@@ -209,7 +209,7 @@ func (p *panelProduct) packRows(work *panelWork, at, n int, row func(l int) *byt
 	*a = packArgs{} // the pool keeps no weights
 }
 
-// products32 multiplies the panel by the rows i0 to i1-1 of x, from element from on, and
+// products32 multiplies the panel by the rows i0 to i1-1 of x, from element `from` on, and
 // writes y if this was the last piece. It divides the rows into the fewest calls.
 func (p *panelProduct) products32(work *panelWork, i0, i1, j, from, units int, last bool) {
 	elements, bytes := p.unit()

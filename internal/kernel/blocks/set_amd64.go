@@ -51,8 +51,8 @@ func avx2Panel(size int, pack, two, three func(*byte)) *panelSet {
 	return &panelSet{size: size, rows: 8, pack: pack, least: 5, tile: 3, products: &[panelTile]func(*byte){1: two, 2: three}}
 }
 
-// avx2GroupPanels returns the functions of all types. The types with small have integers
-// of at most 31.
+// avx2GroupPanels returns the functions of all types. The types with `small` set have
+// integers of at most 31.
 func avx2GroupPanels() [groupTypes]*panelSet {
 	const size = (32 + 8) * panelLine
 	small, large := avx2Panel(size, avx2PackGroup, avx2PanelSmall2, avx2PanelSmall3), avx2Panel(size, avx2PackGroup, avx2PanelLarge2, avx2PanelLarge3)

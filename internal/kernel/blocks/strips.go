@@ -46,8 +46,8 @@ const (
 )
 
 // stripSet has the functions of products in strips: products[r] multiplies a strip by r+1
-// rows of x, at least two. Up to most rows are multiplied in strips; for more it pays to
-// make panels, or tiles.
+// rows of x, at least two. Up to `most` rows are multiplied in strips; for more it pays
+// to make panels, or tiles.
 type stripSet struct {
 	most     int
 	products [stripMost]func(*byte)

@@ -125,7 +125,7 @@ type left[T kernel.Float] struct {
 	first        int
 }
 
-// pack makes l the block of A that begins at at and has m rows of deep elements.
+// pack makes l the block of A that begins at `at` and has m rows of `deep` elements.
 func (l *left[T]) pack(s *set, at []T, m, deep int) {
 	l.at, l.first = at, 0
 	far := s.near && l.stride*int(unsafe.Sizeof(T(0))) >= farRows

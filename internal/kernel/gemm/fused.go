@@ -180,7 +180,7 @@ func (do *arithmetic[E]) gemmSum(s *space, m, n, k int, a []E, b Matrix[E], c []
 }
 
 // kept returns the memory for m rows of jn columns of a result: the result's own, from
-// element at on, or scratch memory if result is nil.
+// element `at` on, or scratch memory if result is nil.
 func kept[E Number](s *space, slot int, result []E, m, at, jn int) []E {
 	if result != nil {
 		return kernel.From(result, at)

@@ -23,7 +23,7 @@ func Product[E Number](dry *kernel.Dry, m, n, k int, x Left[E], b Matrix[E], y [
 	}
 }
 
-// Outer sets w = x'ᵀ·y, where x' are m columns of x from column from on, and x and y have
+// Outer sets w = x'ᵀ·y, where x' are m columns of x from column `from` on, and x and y have
 // k rows, those in y of n elements. The rows of w are consecutive. w has the bits of
 // MultiplyPanels.
 func Outer[E Number](dry *kernel.Dry, m, n, k int, x Left[E], from int, y Left[E], w []E) {

@@ -92,7 +92,7 @@ type engine interface {
 	// in k of a copy of B.
 	plan(m, n, k int) (rows, cols, deep int)
 	// rounds reports whether sums over a depth of k are complete when they leave the
-	// registers. If so, block passes them to to and does not write them to C.
+	// registers. If so, block passes them to `to` and does not write them to C.
 	rounds(k int, to taker) bool
 	// columns prepares the columns j0 to j0+jn-1 of B, in k from k0 to k0+kn-1.
 	columns(j0, jn, k0, kn int)
@@ -101,7 +101,7 @@ type engine interface {
 	block(i0, in int, c []float32, ldc int, acc bool)
 }
 
-// taker receives sums of C: in rows from row i on and jn columns from column j on. Rows
+// taker receives sums of C: `in` rows from row i on and jn columns from column j on. Rows
 // of sums have a stride of pitch elements.
 type taker interface {
 	take(i, j, in, jn int, sums []float32, pitch int)

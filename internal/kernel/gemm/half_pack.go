@@ -7,7 +7,7 @@ import (
 )
 
 // packPairs copies a panel, kn deep and n wide, to dst as pairs. Element p,l of the panel
-// is src[p*ps+l*ls]; the elements 2t,l and 2t+1,l become dst[t*width+l]. dst has pairs
+// is src[p*ps+l*ls]; the elements 2t,l and 2t+1,l become dst[t*width+l]. dst has `pairs`
 // rows of width pairs; elements outside the panel become 0.
 func (s *halfSet) packPairs(dst []uint32, width, pairs int, src []array.Brain, n, kn, ps, ls int) {
 	dst = dst[:pairs*width]
@@ -64,7 +64,7 @@ func brains(x []uint32) []array.Brain {
 // squareRows and squarePairs are the size of a square of A in rows and in pairs.
 const squareRows, squarePairs = 16, 16
 
-// packSquares copies in rows of A, kn deep, to dst as squares of 16 rows of 16 pairs.
+// packSquares copies `in` rows of A, kn deep, to dst as squares of 16 rows of 16 pairs.
 // Squares of the same rows are consecutive. The last squares are filled with zeros.
 func (p *pairProduct) packSquares(dst []uint32, src []array.Brain, in, kn int) {
 	squares := p.s.depth(kn) / (2 * squarePairs)

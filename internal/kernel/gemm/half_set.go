@@ -17,9 +17,9 @@ type halfSet struct {
 	copy int    // depth of a copy of B, a multiple of deep
 	most int    // the rows of the largest tile
 	wide int    // the columns of the largest tile, a multiple of pairLanes
-	// tile returns the smallest tile that has at least rows rows, or the largest tile,
-	// for vecs vectors of columns. It also returns the tile's number of rows. A tile sets
-	// C = 0 + A·B, or adds A·B to C if work.add is set.
+	// tile returns the smallest tile that has at least `rows` rows, or the largest tile,
+	// for `vecs` vectors of columns. It also returns the tile's number of rows. A tile
+	// sets C = 0 + A·B, or adds A·B to C if work.add is set.
 	tile func(rows, vecs int) (func(*byte), int)
 	// round is the largest tile, which rounds its sums to C of bf16. It is nil if there
 	// is none. It processes work.blocks blocks of rows, and stores their sums at
@@ -29,8 +29,8 @@ type halfSet struct {
 	// and not as pairs of columns, and a tile processes work.blocks blocks of rows.
 	squares bool
 	// streams, for 1, 2 and 4 rows, add A·B to sums at work.c; see asm/half.go, and
-	// asm/amx_stream.go if A is copied in squares. They are for at most few rows. Without
-	// them few rows are multiplied like many.
+	// asm/amx_stream.go if A is copied in squares. They are for at most `few` rows.
+	// Without them few rows are multiplied like many.
 	streams [3]func(*byte)
 	few     int
 	strips  *stripSet // nil if there are none

@@ -26,8 +26,8 @@ func stripes(m, n, k, acs, brs int) bool {
 }
 
 // striped multiplies m rows of a, ars elements apart, by n columns of b. n is a multiple
-// of pairLanes, and the depth k a multiple of stripDeep. Sums of deep products are added
-// to C. While some columns are multiplied, the next ones are prefetched.
+// of pairLanes, and the depth k a multiple of stripDeep. Sums of `deep` products are
+// added to C. While some columns are multiplied, the next ones are prefetched.
 func striped[A array.Brain | float32](w *halfWorkspace, s *stripSet, m, n, k, deep int, a []A, ars int, b []array.Brain, bcs int, c []float32, ldc int, acc bool) {
 	if w.dry != nil {
 		return

@@ -130,7 +130,7 @@ func (p *widenedProduct[E]) streamed(m, n int, c []float32, ldc int, acc bool) {
 	}
 }
 
-// streamOf returns the smallest stream that has at least rows rows, and its number of
+// streamOf returns the smallest stream that has at least `rows` rows, and its number of
 // rows.
 func streamOf(streams [3]func(*byte), rows int) (func(*byte), int) {
 	if rows > 2 {

@@ -71,15 +71,15 @@ func (p Panels) From(j int) Panels {
 	return p
 }
 
-// fit reports whether a product of n columns, in tiles wide columns wide, can use the
+// fit reports whether a product of n columns, in tiles of `wide` columns, can use the
 // panels: there are some, and neither the first nor the last of them is cut.
 func (p Panels) fit(n, wide int) bool {
 	return p.mem != nil && p.at%wide == 0 && (n%wide == 0 || p.at+n == p.n)
 }
 
-// Pack fills the columns from to to-1 of p from b, the whole operand. from is a multiple
-// of PanelUnit, and so is to unless it is the number of columns. Several goroutines may
-// fill different columns at the same time.
+// Pack fills the columns `from` to `to`-1 of p from b, the whole operand. from is a
+// multiple of PanelUnit, and so is to unless it is the number of columns. Several
+// goroutines may fill different columns at the same time.
 func Pack[E Number](p Panels, b Matrix[E], from, to int) {
 	ks := selected()
 	packPanels(ks, p, b, from, to)

@@ -76,11 +76,11 @@ func gather[T kernel.Float](dst, b []T, kn, jn, brs, bcs int) {
 	}
 }
 
-// portableBlock adds rows·panel to sums. rows has in rows, at most 4, of kn elements,
+// portableBlock adds rows·panel to sums. rows has `in` rows, at most 4, of kn elements,
 // with element r,p at rows[p*4+r]. panel has kn rows of jn elements, with element p,j at
-// panel[p*stride+j]. sums has in rows of jn sums. It keeps 2 by 4 sums in registers. The
-// conversions to T forbid the compiler to fuse a product with its addition, as it would
-// on arm64.
+// panel[p*stride+j]. sums has `in` rows of jn sums. It keeps 2 by 4 sums in registers.
+// The conversions to T forbid the compiler to fuse a product with its addition, as it
+// would on arm64.
 func portableBlock[T kernel.Float](in, jn, kn int, rows, panel []T, stride int, sums []T) {
 	for r := 0; r < in; r += 2 {
 		two := r+1 < in

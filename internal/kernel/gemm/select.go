@@ -24,7 +24,7 @@ var selected = sync.OnceValue(func() kernels {
 	return kernelsOf(k)
 })
 
-// set returns the functions for elements of size bytes, nil for portable loops.
+// set returns the functions for elements of `size` bytes, nil for portable loops.
 func (k kernels) set(size uintptr) *set {
 	if size == 4 {
 		return k.f32

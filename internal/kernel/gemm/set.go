@@ -78,8 +78,8 @@ const (
 // of returns t in the form taken by the functions.
 func (t *work) of() *byte { return (*byte)(unsafe.Pointer(t)) }
 
-// tileOf returns the smallest tile that has at least rows rows, or the largest tile, for
-// vecs vectors of columns. It also returns the tile's number of rows.
+// tileOf returns the smallest tile that has at least `rows` rows, or the largest tile,
+// for `vecs` vectors of columns. It also returns the tile's number of rows.
 func (s *set) tileOf(rows, vecs int) (func(*byte), int) {
 	switch {
 	case rows == 1:
@@ -90,7 +90,7 @@ func (s *set) tileOf(rows, vecs int) (func(*byte), int) {
 	return s.tiles[2][vecs-1], 8
 }
 
-// streamOf returns the smallest stream that has at least rows rows, and its number of
+// streamOf returns the smallest stream that has at least `rows` rows, and its number of
 // rows. rows is at most streamRows.
 func (s *set) streamOf(rows int) (func(*byte), int) {
 	switch {

@@ -63,9 +63,9 @@ func Family(k kernel.Kind) string {
 	return "vector"
 }
 
-// SameEverywhere compares digests with the digests in the file name. digests returns, for
-// each kind that this processor runs, digests by computation. If update is set, it writes
-// the file first.
+// SameEverywhere compares digests with the digests in the file `name`. digests returns,
+// for each kind that this processor runs, digests by computation. If update is set, it
+// writes the file first.
 func SameEverywhere(t *testing.T, name string, update bool, digests func(k kernel.Kind) map[string]string) {
 	t.Helper()
 	if update {

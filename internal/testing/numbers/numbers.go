@@ -35,7 +35,7 @@ func Normals[T kernel.Float](r *rand.Rand, n int) []T {
 }
 
 // Special returns n float32 that differ in size so much that their sums are rounded. Some
-// of them come from the list some.
+// of them come from the list `some`.
 func Special(r *rand.Rand, n int, some ...float32) []float32 {
 	x := Normals[float32](r, n)
 	for i := range x {
@@ -47,7 +47,7 @@ func Special(r *rand.Rand, n int, some ...float32) []float32 {
 	return x
 }
 
-// Sweep returns float32 of every size and sign: one of every step neighbours, of both
+// Sweep returns float32 of every size and sign: one of every `step` neighbours, of both
 // signs, and all special values.
 func Sweep(step uint32) []float32 {
 	x := []float32{0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), -float32(math.NaN()),

@@ -7,9 +7,9 @@ import (
 )
 
 // These are raw system calls, unknown to Go's scheduler: the sockets never block, and a
-// call only copies at most most bytes. The scheduler would take the processor from a call
-// that lasts longer than 20 µs, would have to find another one when the call returns, and
-// would wake its monitor every 20 µs.
+// call only copies at most `most` bytes. The scheduler would take the processor from a
+// call that lasts longer than 20 µs, would have to find another one when the call
+// returns, and would wake its monitor every 20 µs.
 
 func read(fd int, b []byte) (int, error) {
 	return result(unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b))))
