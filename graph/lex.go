@@ -53,7 +53,7 @@ func clip(s string) string {
 	return s[:n] + "..."
 }
 
-// lexer cuts a text into tokens. It is not used after it has returned tokBad.
+// lexer cuts a text into tokens. It is not used after returning tokBad.
 type lexer struct {
 	src  string
 	line int

@@ -19,7 +19,7 @@ func Promote(p *Program, d DType) (*Program, error) {
 		return t
 	}
 	done := map[*Program]*Program{}
-	// Callees first, so that each is promoted before it is referred to.
+	// Callees first: each must be promoted before being referred to.
 	for _, q := range reachable(p) {
 		r, err := Trace(q.Name, func(t *Tracer) []*Value {
 			env := make(map[*Value]*Value)

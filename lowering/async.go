@@ -78,7 +78,7 @@ type delayer struct {
 	at           []int   // per place: the instruction there
 	place        []int   // per instruction: its place
 	moved        []bool
-	stays, waits []int // the exchange depending on it; the exchange after which it moves although it waits for a collective
+	stays, waits []int // the exchange depending on it; the exchange after which it moves, waiting for a collective itself
 }
 
 // behind moves the instructions on which the exchange at place c does not depend after

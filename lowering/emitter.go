@@ -164,7 +164,7 @@ type KernelSpec struct {
 	// the equation's primitive.
 	Does graph.Primitive
 	// InPlace allows results to alias arguments of the same type: the kernel reads
-	// element i of every argument before it writes element i of any result.
+	// element i of every argument before writing element i of any result.
 	InPlace bool
 	// Within allows result 0 to lie at the beginning of the memory of argument 0,
 	// whatever their types, if the argument is at least as large. The kernel detects

@@ -70,7 +70,7 @@ type try struct {
 }
 
 // mostRefusals is the number of times that grow tries to fuse the unit of an argument
-// before it gives up. The answer may change with every other argument that is fused; in
+// before giving up. The answer may change with every other argument that is fused; in
 // random programs of 300 equations it changed after up to 64 tries. The limit bounds the
 // work for arguments that can never be fused.
 const mostRefusals = 256

@@ -344,7 +344,7 @@ func (p *Plan) kept() int64 {
 	return sum
 }
 
-// Hash returns a hash of the plan's text. Ranks compare it before they run.
+// Hash returns a hash of the plan's text. Ranks compare it before running.
 func (p *Plan) Hash() string {
 	h := sha256.Sum256([]byte(p.String()))
 	return hex.EncodeToString(h[:8])

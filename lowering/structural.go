@@ -56,7 +56,7 @@ func (a *sumElements[T]) Piece(lo, hi int) {
 		dst := array.Data[T](a.Out[0])[lo:end]
 		x := array.Data[T](a.In[0])[lo:end]
 		// The result may alias any argument. If it aliases a later one, all arguments of
-		// an element are read before it is written.
+		// an element are read before writing it.
 		if len(a.In) > 2 && shared(a.Out[0], a.In[2:]) {
 			for i := range dst {
 				s := x[i]

@@ -31,9 +31,9 @@ type Binder interface {
 }
 
 // Chainer is a target running only some of the elementwise instructions. It is asked
-// before they are fused. Instructions for the target and instructions for the host are
-// never fused with each other, so an instruction that the target cannot run does not move
-// a whole chain to the host.
+// before fusing them. Instructions for the target and instructions for the host are never
+// fused with each other, so an instruction that the target cannot run does not move a
+// whole chain to the host.
 type Chainer interface {
 	Target
 	// Fusible reports whether the target can run instruction i, which is elementwise, as

@@ -10,8 +10,8 @@ import (
 
 // A session reclaims the memory of large results that have become unreachable, and uses
 // it for the results of a later step. Fresh memory costs more: the system zeroes it page
-// by page when it is first written, which took up to a third of a step with results as
-// large as its arguments.
+// by page on the first write, which took up to a third of a step with results as large as
+// its arguments.
 
 const (
 	// claimFrom is the smallest size in bytes at which a rank's part of a result is

@@ -32,8 +32,8 @@ type Device interface {
 // writes of earlier instructions, and the host's writes before the segment was committed.
 // The methods are called one at a time.
 //
-// The host neither changes the memory of an instruction nor reads its results before it
-// has waited for a ticket covering the instruction.
+// The host neither changes the memory of an instruction nor reads its results before
+// waiting for a ticket covering the instruction.
 type Queue interface {
 	// Encode adds instruction i to the open segment. bufs are the plan's buffers; all of
 	// them come from the device's Alloc or Adopt, except buffers without bytes. The slice

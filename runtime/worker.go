@@ -9,7 +9,7 @@ import (
 const keepFor = time.Second
 
 // worker is a goroutine serving one call after another. A call starts the goroutine if it
-// does not exist; the goroutine ends when it has been idle for keepFor or is closed. So
+// does not exist; the goroutine ends after being idle for keepFor, or when closed. So
 // consecutive steps start no goroutines, and an unclosed session leaks none.
 type worker[T any] struct {
 	serve func(T)
@@ -63,8 +63,8 @@ func (w *worker[T]) run() {
 	}
 }
 
-// end ends the goroutine and returns when it has ended. It may be called twice, but
-// not while a call is being served.
+// end ends the goroutine and returns after its end. It may be called twice, but not while
+// a call is being served.
 func (w *worker[T]) end() {
 	w.mu.Lock()
 	if !w.closed {

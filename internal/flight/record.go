@@ -62,7 +62,7 @@ type entry struct {
 	bytes  int64 // bytes that this rank sends and receives
 	peer   int   // the other rank of a pairwise operation, else -1
 	began  time.Time
-	ended  time.Time // zero while it runs
+	ended  time.Time // zero while running
 	failed error
 }
 

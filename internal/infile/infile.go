@@ -148,7 +148,7 @@ func wait(ctx context.Context, read func() ([]byte, error)) ([]byte, error) {
 // size the file claims.
 func All(path string, r io.Reader, limit int64) ([]byte, error) {
 	long := &fs.PathError{Op: "read", Path: path, Err: &LongError{limit}}
-	if f, ok := r.(*os.File); ok && f != os.Stdin { // a regular file is refused before it is read
+	if f, ok := r.(*os.File); ok && f != os.Stdin { // a regular file is refused before being read
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Size() > limit {
 			return nil, long
 		}

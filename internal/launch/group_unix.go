@@ -16,7 +16,7 @@ import (
 type group struct {
 	guard *guard
 	mu    sync.Mutex
-	id    int // 0 before the group is started and after it has ended
+	id    int // 0 before starting the group and after its end
 	later *time.Timer
 }
 

@@ -1,4 +1,4 @@
-// Package near corrects mistyped names.
+// Package near suggests the intended name for a mistyped one.
 package near
 
 import (

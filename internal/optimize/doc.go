@@ -1,4 +1,4 @@
-// Package optimize rewrites programs before they are placed: it folds constants, removes
+// Package optimize rewrites programs before placing them: it folds constants, removes
 // equations changing nothing, merges equal equations, and drops equations that no result
 // depends on.
 //

@@ -33,7 +33,7 @@ func identities(p *graph.Program) (*graph.Program, error) {
 func same(t *graph.Tracer, p graph.Primitive, in []*graph.Value) *graph.Value {
 	switch p := p.(type) {
 	case primitives.StopGradientOp:
-		return in[0] // programs are differentiated before they are optimised, so nothing is left to stop
+		return in[0] // programs are differentiated before being optimised, so nothing is left to stop
 	case graph.AddAnyOp:
 		if len(in) == 1 {
 			return in[0] // a sum of one term

@@ -12,8 +12,8 @@ func foldPairs[E float64 | float32](a *Accumulator, srcs [][]byte, dst []byte) [
 	return out
 }
 
-// pairs sets dst to the sum of two or more srcs. It reads the first of them before it
-// writes dst. depth is the number of sums being formed.
+// pairs sets dst to the sum of two or more srcs. It reads the first of them before
+// writing dst. depth is the number of sums being formed.
 func (a *Accumulator) pairs(srcs [][]byte, dst []byte, depth int, add func(a *Accumulator, dst, x, y []byte)) {
 	half := 1
 	for 2*half < len(srcs) {

@@ -124,7 +124,7 @@ func createIn(root *os.Root, name string, unnamed func(*os.Root) (*os.File, erro
 	sweep(root)
 	var err error
 	if f.f, err = unnamed(root); err == nil {
-		lock(f.f) // before it has a name
+		lock(f.f) // before having a name
 		return f, nil
 	}
 	if f.f, f.temp, err = newTemporary(root, name, 0o666); err != nil {

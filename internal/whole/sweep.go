@@ -58,7 +58,7 @@ func newTemporary(root *os.Root, name string, perm fs.FileMode) (f *os.File, tem
 			return nil, "", err
 		}
 		lock(f)
-		// Another process may have removed the file before it was locked.
+		// Another process may have removed the file before the locking.
 		if _, err := root.Lstat(temp); err == nil {
 			return f, temp, nil
 		}
@@ -99,7 +99,7 @@ func Scratch(folder, name string) (path string, remove func() error, err error) 
 		}
 		dir, err := openFolder(path)
 		if err != nil {
-			continue // another process has removed it before it was locked
+			continue // another process has removed it before the locking
 		}
 		lock(dir)
 		if _, err := os.Lstat(path); err != nil {

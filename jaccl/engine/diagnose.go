@@ -14,7 +14,7 @@ import (
 )
 
 // grace is the time that a rank waits for the watch to report the reason after its
-// connection to a peer has ended: a failing peer announces its failure before it ends. It
+// connection to a peer has ended: a failing peer announces its failure before ending. It
 // is also the time that a rank waits for the watch to decide on the first failure, and
 // for other ranks to report their whereabouts.
 const grace = 250 * time.Millisecond

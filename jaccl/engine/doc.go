@@ -10,8 +10,8 @@
 // Connect does the same over a link.Link, which carries bytes between processes, and a
 // link.Watch, which tells them of each other's failures. Every member sends every other
 // member a head, which describes its call, and then its data; it compares the heads of
-// all members before it accepts any data. For a small sum every member sends everything
-// to every other member. A larger sum is reduced in segments, one by each member; the
+// all members before accepting any data. For a small sum every member sends everything to
+// every other member. A larger sum is reduced in segments, one by each member; the
 // results of one block travel together with the data of the next. Ranks that share
 // memory, and have their buffers in it, send heads alone and work on each other's buffers
 // in place.

@@ -68,7 +68,7 @@ type engine struct {
 	sizes
 
 	inUse atomic.Bool // a collective is in progress
-	works sync.Mutex  // held by a collective while it uses the link
+	works sync.Mutex  // held by a collective while using the link
 	acc   reduce.Accumulator
 	room  staging
 	at    place // the operation in progress on this rank, for other ranks
@@ -79,7 +79,7 @@ type engine struct {
 	// exchange, or with Close.
 	ctx       context.Context
 	interrupt context.CancelCauseFunc
-	wake      chan struct{} // wakes the supervisor when it waits for an operation
+	wake      chan struct{} // wakes the supervisor while waiting for an operation
 	quit      chan struct{} // closed by Close
 	ended     chan struct{} // closed when the supervisor has ended
 

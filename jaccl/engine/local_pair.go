@@ -26,8 +26,8 @@ func (m *member) meetPairs(ctx context.Context, p post) error {
 	giving.dst, taking.src = nil, nil
 	to, from := m.with(p.to), m.with(p.from)
 
-	// A member arrives at both pairs before it waits at either, so that a ring of members
-	// does not deadlock. For the same reason it finishes its share of both before it waits
+	// A member arrives at both pairs before waiting at either, so that a ring of members
+	// does not deadlock. For the same reason it finishes its share of both before waiting
 	// for others to finish theirs.
 	lastTo, f := to.arrive(&giving)
 	arrived := f == nil

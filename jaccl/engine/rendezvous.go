@@ -17,10 +17,10 @@ import (
 // members of a group, or two of them for pairwise operations. Its memory is reused, so
 // that an operation allocates nothing.
 //
-// job.mu guards arrived and every member's here. A member writes its post and claim until
-// it arrives; once all have arrived, all members read them and none writes them until the
-// operation is complete. verdict and alone belong to the last member to arrive, until it
-// wakes the others.
+// job.mu guards arrived and every member's here. A member writes its post and claim
+// before arriving; once all have arrived, all members read them and none writes them
+// until the operation is complete. verdict and alone belong to the last member to arrive,
+// until it wakes the others.
 type rendezvous struct {
 	job     *job
 	key     string

@@ -59,8 +59,8 @@ func (e *engine) exchange(x *link.Exchange) error {
 	return e.link.Exchange(e.ctx, x)
 }
 
-// supervise ends the operation in progress when its context ends, when it makes no
-// progress for the deadline, and when a failure is known. It runs until Close.
+// supervise ends the operation in progress when its context ends, when making no progress
+// for the deadline, and when a failure is known. It runs until Close.
 func (e *engine) supervise() {
 	defer close(e.ended)
 	timer := time.NewTimer(tick)

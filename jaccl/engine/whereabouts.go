@@ -11,7 +11,7 @@ import (
 )
 
 // place is the current operation of this rank. Its lock is taken last, because the watch
-// may hold its own locks when it asks for the place.
+// may hold its own locks when asking for the place.
 type place struct {
 	mu   sync.Mutex
 	call collective.Call

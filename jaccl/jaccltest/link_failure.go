@@ -29,8 +29,7 @@ func within(t *testing.T, what string, f func() error) error {
 }
 
 // context: an exchange without any peer returns the cause of its context when the context
-// ends: while it waits for heads, while it sends data, and if the context has already
-// ended.
+// ends: while waiting for heads, while sending data, and with an ended context.
 func (s linkSuite) context(t *testing.T) {
 	t.Run("waiting", func(t *testing.T) {
 		links := s.start(t, 2)

@@ -31,7 +31,7 @@ func (l *Library) Pace() wait.Waiter {
 }
 
 // Grace is the time that ranks wait for the data of a rank that is gone. It may have sent
-// everything before it left, and the news of its departure may arrive before its data.
+// everything before leaving, and the news of its departure may arrive before its data.
 const Grace = 20 * time.Millisecond
 
 // Drive polls the endpoints until the work is done or ctx ends. The error is a

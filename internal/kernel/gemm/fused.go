@@ -39,8 +39,8 @@ const (
 	// fusedUnit divides the number of columns of a piece. It is the width of the widest
 	// tile.
 	fusedUnit = tileVecs * kernel.Lanes
-	// gatheredBytes is the approximate limit on memory for gathered rows while they are
-	// multiplied.
+	// gatheredBytes is the approximate limit on memory for gathered rows while
+	// multiplying them.
 	gatheredBytes = 1 << 20
 )
 

@@ -31,7 +31,7 @@ type pairProduct struct {
 
 // If all of A is one block of rows, its copy takes at most keptBytes, and B takes more,
 // then the copy of A is kept, and columns are processed panel by panel. The copy of a
-// panel is then in the nearest cache when it is read, which matters if few rows read it.
+// panel is then in the nearest cache when being read, which matters if few rows read it.
 const keptBytes = 256 << 10
 
 // squaresBytes is the memory of a block of A in squares: half of the second-level cache

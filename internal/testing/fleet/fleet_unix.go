@@ -187,8 +187,8 @@ func (p *Proc) Ended(t *testing.T, within time.Duration) error {
 }
 
 // Signal sends a signal to the rank and all processes started by it. If a launcher has
-// started the rank, only the rank gets the signal, and only after it has reported the
-// number of its process.
+// started the rank, only the rank gets the signal, and only after reporting the number of
+// its process.
 func (p *Proc) Signal(s syscall.Signal) {
 	pid := p.PID()
 	switch {

@@ -25,7 +25,7 @@ type Device struct {
 	// Beside makes each segment run as soon as it is submitted, on its own goroutine, for
 	// the race detector. Otherwise segments run when waited for.
 	Beside bool
-	// Fail, if not nil, returns the error of instruction i of a rank, after it has run.
+	// Fail, if not nil, returns the error of instruction i of a rank, after running it.
 	Fail func(rank, i int) error
 	// Broken, if not nil, returns the error of submitting a ticket, or of waiting for it.
 	Broken func(rank int, ticket uint64, waiting bool) error
@@ -85,7 +85,7 @@ func (d *Device) count(f func(*Uses)) {
 	f(&d.uses)
 }
 
-// Alloc implements runtime.Device. The memory is not zeros, and is spoilt when it is freed.
+// Alloc implements runtime.Device. The memory is not zeros, and is spoilt when freed.
 func (d *Device) Alloc(n int) ([]byte, func(), error) {
 	words := make([]uint64, (n+7)/8+1)
 	mem := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*8)[:n:n]

@@ -152,7 +152,8 @@ func makeSecret(path string) error {
 	}
 	defer remove() // leftovers are removed by the next process making a secret
 	_, err = io.WriteString(f, NewSecret()+"\n")
-	// While the file is open it is locked, so no other process removes it before it has its name.
+	// While the file is open it is locked, so no other process removes it before the
+	// naming.
 	if err = errors.Join(err, f.Sync()); err != nil {
 		return fmt.Errorf("environ: secret: %w", err)
 	}

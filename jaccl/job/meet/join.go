@@ -131,7 +131,7 @@ func (p *Place) follow(ctx context.Context, o Options, e *entry) error {
 	return nil
 }
 
-// patient is the time that a rank waits for the coordinator before it calls
+// patient is the time that a rank waits for the coordinator before calling
 // Options.Waiting.
 const patient = 3 * time.Second
 

@@ -225,9 +225,9 @@ func (p *Place) reach(ctx context.Context, rank int, purpose string) (net.Conn, 
 	return nil, last
 }
 
-// Shut closes this rank's listener. Afterwards Dial fails where another rank has to connect
-// to this one; Gather works as before. All ranks call it when they need no Dial any more, so
-// that no port is open for strangers.
+// Shut closes this rank's listener. Afterwards Dial fails where another rank has to
+// connect to this one; Gather works as before. All ranks call it when needing no further
+// Dial, so that no port is open for strangers.
 func (p *Place) Shut() {
 	if p.door != nil {
 		p.door.shut()

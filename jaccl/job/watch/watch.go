@@ -233,7 +233,7 @@ func (w *Watch) Close() error {
 		w.mu.Unlock()
 		for _, p := range w.others() {
 			p.end()
-			// The other side ends the connection when it has read that this rank leaves.
+			// The other side ends the connection after reading that this rank leaves.
 			p.conn.SetReadDeadline(time.Now().Add(farewell))
 		}
 		w.wg.Wait()

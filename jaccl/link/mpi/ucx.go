@@ -29,7 +29,7 @@ type variable struct {
 }
 
 // refuseCache sets the variables that turn UCX's cache off, in the C library's
-// environment, which is separate from package os. MPI's libraries read them when they are
+// environment, which is separate from package os. MPI's libraries read them while being
 // loaded. A variable set by the user is left alone; it is an error if it has another
 // value.
 func refuseCache(getenv func(string) string) error {

@@ -72,7 +72,7 @@ func Open(opts Options) (*World, error) {
 		opts.Deadline = DefaultDeadline
 	}
 	getenv := environment(opts.Getenv)
-	before := handlers() // some libraries replace them when they are loaded, some when they start
+	before := handlers() // some libraries replace them while loading, some while starting
 	defer before.restore()
 	if err := refuseCache(getenv); err != nil {
 		return nil, err
@@ -250,7 +250,7 @@ func (w *World) keep(b *batch) {
 }
 
 // part notes a link that has been closed. The farewells of its peers may still come, and
-// MPI has to receive all messages before it is finalized.
+// MPI has to receive all messages before finalizing.
 func (w *World) part(l *transport) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -25,10 +25,10 @@ const (
 	pieces = 64
 )
 
-// pace returns the polling policy of an exchange before it sleeps: waking up takes as
-// long as tens of polls. Other goroutines of this process, which may be ranks, get a turn
-// only after several polls, because after a turn this goroutine may run on another
-// thread: with a turn after every poll, 4 KiB each way with a peer took 23 µs rather than
+// pace returns the polling policy of an exchange before sleeping: waking up takes as long
+// as tens of polls. Other goroutines of this process, which may be ranks, get a turn only
+// after several polls, because after a turn this goroutine may run on another thread:
+// with a turn after every poll, 4 KiB each way with a peer took 23 µs rather than
 // 17. If yielding the core has taken long, exchanges sleep at once for a while: a
 // sleeping rank is woken as soon as a peer answers, but a rank that yielded its core
 // waits for its turn.

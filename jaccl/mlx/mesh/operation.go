@@ -14,9 +14,8 @@ import (
 )
 
 // goneGrace is the time that an operation continues after one of its ranks has gone, if
-// this rank does not wait for that rank: it may have sent all of its part before it
-// ended. If nothing moves for this long, the other ranks probably wait for the one that
-// is gone.
+// this rank does not wait for that rank: it may have sent all of its part before ending.
+// If nothing moves for this long, the other ranks probably wait for the one that is gone.
 const goneGrace = time.Second
 
 // operation is a collective in progress. It implements rdma.Work.

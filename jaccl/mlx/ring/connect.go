@@ -14,8 +14,8 @@ import (
 )
 
 // The waits between attempts to connect. They are shorter than MLX's, which are 1, 2, 4
-// and 8 s: a rank of MLX opens its next address only when the one before it has been
-// connected, which does not take long.
+// and 8 s: a rank of MLX opens its next address only after connecting the one before it,
+// which does not take long.
 const (
 	firstWait = 20 * time.Millisecond
 	maxWait   = time.Second
@@ -75,10 +75,10 @@ func newComm(rank int, names []string, opts jaccl.Options) (*comm, error) {
 		rank:    rank, names: names, deadline: opts.Deadline}, nil
 }
 
-// join makes the connections. MLX's last rank connects before it accepts, and the
-// other ranks accept first. Here all addresses are open from the beginning, and this
-// rank connects and accepts at the same time. That fits both orders, because a
-// connection waits until it is accepted.
+// join makes the connections. MLX's last rank connects before accepting, and the other
+// ranks accept first. Here all addresses are open from the beginning, and this rank
+// connects and accepts at the same time. That fits both orders, because a connection
+// waits for the accepting side.
 func (m *comm) join(ctx context.Context, nodes hostfile.Nodes) error {
 	n := len(nodes)
 	before, after := (m.rank+n-1)%n, (m.rank+1)%n

@@ -14,8 +14,8 @@ import (
 	"github.com/gomoe/gomoe/jaccl/mlx/headless"
 )
 
-// packetBytes is the number of bytes received before they are added and forwarded. It is
-// a multiple of every element's size. It does not change the bytes on the wire, so
+// packetBytes is the number of bytes received before adding and forwarding them. It is a
+// multiple of every element's size. It does not change the bytes on the wire, so
 // neighbours may use another number.
 const packetBytes = 128 << 10
 
@@ -75,7 +75,7 @@ func (m *comm) run(ctx context.Context, c collective.Call, bad *headless.Failure
 	if err != nil {
 		return m.Error(ctx, c, m.fail(&headless.FailureError{Blame: []int{m.rank}, Text: "ring: " + err.Error(), Err: err})) // fail returns the cause that has already poisoned the ring
 	}
-	if f := m.failed(); f != nil { // Fail or Close while it ran
+	if f := m.failed(); f != nil { // Fail or Close while running
 		return m.Error(ctx, c, f)
 	}
 	return nil

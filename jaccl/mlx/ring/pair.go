@@ -2,7 +2,7 @@ package ring
 
 import "sync"
 
-// pieceBytes is the least that MLX sends on a connection before it uses the next.
+// pieceBytes is the least that MLX sends on a connection before using the next.
 const pieceBytes = 1024
 
 // pieces divides b among the connections, calls f for all of them at once, and returns
