@@ -43,7 +43,7 @@ func (j *joiner) together(in Instr, n int64) int {
 	return j.temp(Buffer{Type: t, Global: t, Pos: in.Pos})
 }
 
-// joinParts returns a kernel cutting each argument into equal parts, and writes part 0 of
+// joinParts returns a kernel that cuts each argument into equal parts, and writes part 0 of
 // every argument, then part 1 of every one, and so on.
 func joinParts(parts int) exec.Kernel {
 	return func(a *exec.Args) error {

@@ -287,7 +287,7 @@ func (e *Emitter) slice(t graph.Type, in Buf, to sharding.Spec) Buf {
 	return out
 }
 
-// copyBox copies to dst the box of src beginning at start and has the shape of dst. idx
+// copyBox copies to dst the box of src that begins at start and has the shape of dst. idx
 // has one element for each dimension of dst, all of them zero.
 func copyBox(dst, src array.Array, start, idx []int) {
 	// Blocks are copied as a whole: placements cut only between blocks.

@@ -11,7 +11,7 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Part is one rank's part of an array: the box beginning at Start and has the shape of
+// Part is one rank's part of an array: the box that begins at Start and has the shape of
 // Array.
 type Part struct {
 	Rank  int

@@ -166,7 +166,7 @@ func (m *remote) wait(ctx context.Context, r *rank, segments int, t *Trace) erro
 	return nil
 }
 
-// alone returns a function running instruction i on the device and waits for it.
+// alone returns a function that runs instruction i on the device and waits for it.
 func (m *remote) alone(r *rank, i int) execute {
 	return func(ctx context.Context, _ *lowering.Instr, _ collective.Group) error {
 		if err := m.begin(); err != nil {

@@ -96,7 +96,7 @@ func everywhere(port uint16) ([]netip.AddrPort, error) {
 	return addrs[:min(len(addrs), maxAddrs)], nil
 }
 
-// compared returns a gather calling the given one and checks the result: all ranks must
+// compared returns a gather that calls the given one and checks the result: all ranks must
 // have passed the same key and the same number of the gather.
 func compared(size int, gather func(ctx context.Context, key string, mine []byte) ([][]byte, error)) func(context.Context, uint32, string, []byte) ([][]byte, error) {
 	return func(ctx context.Context, number uint32, key string, mine []byte) ([][]byte, error) {
