@@ -32,8 +32,8 @@ type Taken struct {
 	Pairs  int   `json:"pairs"`
 	// Exchanged is the largest contribution of a rank to the collectives of a step.
 	Exchanged int64 `json:"exchanged"`
-	// Changes says how the results of the forward pass may change; "" means no bit does.
-	// Gradients of weights are summed block by block, in order.
+	// Changes describes how the results of the forward pass may change; "" means no bit
+	// does. Gradients of weights are summed block by block, in order.
 	Changes string `json:"changes,omitempty"`
 	// Err is the reason why there is no such plan; all sizes are then 0.
 	Err string `json:"error,omitempty"`

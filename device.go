@@ -21,9 +21,9 @@ type Device interface {
 // device metal-emulated runs the same kernels under the same driver on the processor: it
 // is slow, meant for tests, and needs clang to compile the kernels and, on Linux, a
 // program built with -tags native. For "" and host, OpenDevice returns nil. The error
-// says why this machine has no such device, and the remedy. OpenDevice blocks while the
-// emulated GPU is being compiled and while a GPU's tensor operations are being tried,
-// until ctx ends.
+// gives the reason why this machine has no such device, and the remedy. OpenDevice blocks
+// while the emulated GPU is being compiled and while a GPU's tensor operations are being
+// tried, until ctx ends.
 //
 // The host runs the instructions for which the device has no kernel; the plan names them,
 // with the reason. Results differ from the host's in their last bits.

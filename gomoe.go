@@ -35,7 +35,7 @@ type Config struct {
 	// Donate maps inputs to the results that reuse their memory. Such a result has the
 	// placement of the input, even if that is a pending sum.
 	Donate map[string]int
-	// Deadline is how long a rank waits for the others in a collective; 0 is the
+	// Deadline is the time that a rank waits for the others in a collective; 0 is the
 	// communicator's default of 30 s.
 	Deadline time.Duration
 	// Optimize is on unless it is Off. It folds constants, merges equal equations and

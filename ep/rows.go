@@ -65,7 +65,7 @@ func (g Group) RowsOut(order, rows, home, chosen []int32, k int, scratch []int32
 	return int(sum)
 }
 
-// Comes reports whether a row of a token is sent to member, given the token's choices
+// Comes reports whether a row of a token is sent to member, given the token's choices,
 // chosen.
 func (g Group) Comes(chosen []int32, member int) bool {
 	lo, hi := g.Experts.Part(member)

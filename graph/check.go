@@ -136,8 +136,8 @@ func (c *checker) equation(e *Eqn, defined map[*Value]bool) error {
 
 func valid(t Type) bool { return t.Check() == nil }
 
-// at returns an error that says err about equation i of p and shows the
-// equation among its neighbours.
+// at returns an error about equation i of p with the text of err, showing the equation
+// among its neighbours.
 func (c *checker) at(p *Program, i int, err error) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "program %s, equation %d of %d:", p.Name, i+1, len(p.Eqns))

@@ -101,8 +101,8 @@ func (d DType) Size() int {
 // IsBlock reports whether d stores elements in blocks along the last dimension.
 func (d DType) IsBlock() bool { return int(d) < len(dtypes) && dtypes[d].block > 0 }
 
-// Block returns how many elements are stored together and the bytes that they
-// take: 1 and Size for types without blocks.
+// Block returns the number of elements stored together and their size in bytes: 1 and
+// Size for types without blocks.
 func (d DType) Block() (elements, bytes int) {
 	if d.IsBlock() {
 		return dtypes[d].block, dtypes[d].size

@@ -89,7 +89,7 @@ type parser struct {
 	// For the program being read:
 	tr     *Tracer
 	values map[string]*Value
-	lines  map[string]int // where each value is defined
+	lines  map[string]int // the definition of each value
 	depth  int            // number of programs around the current one
 }
 

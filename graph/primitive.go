@@ -75,7 +75,7 @@ type Doc struct {
 	Args    string // argument types, such as "x f[..,D], gain f[D]"
 	Results string // result types, such as "f[..,D]"
 	Formula string // such as "y = x / sqrt(mean(x²) + eps) · gain"
-	Params  string // one clause per parameter, "" where there is none
+	Params  string // one clause per parameter, "" for none
 	Notes   string // answers to a reader's next questions, "" for none
 }
 

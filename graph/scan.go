@@ -28,7 +28,7 @@ type ScanOp struct {
 	// Reverse runs the iterations from the last to the first. The slices and results
 	// belonging to an iteration do not change.
 	Reverse bool
-	// Keep says that the derivative keeps the values that it needs from every iteration.
+	// Keep makes the derivative keep the values that it needs from every iteration.
 	// Otherwise it keeps the carried values of every iteration and recomputes the body.
 	Keep bool
 	Body *Program
@@ -37,8 +37,8 @@ type ScanOp struct {
 // Blocks marks ScanOp as a primitive that may take weights in blocks, which Body uses.
 func (ScanOp) Blocks() {}
 
-// Moves says that arguments and results may be 8-bit floats, which the body converts or
-// moves.
+// Moves marks ScanOp as a primitive that may take and return 8-bit floats, which the body
+// converts or moves.
 func (ScanOp) Moves() {}
 
 func (ScanOp) Name() string { return "scan" }

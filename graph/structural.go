@@ -22,11 +22,11 @@ type FullOp struct {
 	Shape []int
 }
 
-// Moves says that an 8-bit float may be a constant.
+// Moves marks FullOp as a primitive that may return 8-bit floats.
 func (FullOp) Moves() {}
 
-// Blocks says that an array without elements, such as the results of a loop of no iteration, may be
-// one of weights in blocks.
+// Blocks marks FullOp as a primitive that may return weights in blocks: an array without
+// elements, such as the results of a loop of no iteration.
 func (FullOp) Blocks() {}
 
 func (FullOp) Name() string { return "full" }
@@ -49,9 +49,9 @@ func (FullOp) Doc() Doc {
 	return Doc{Results: "t[shape]", Formula: "y[...] = value", Params: "value: number; dtype: element type; shape: sizes"}
 }
 
-// AddAnyOp returns the sum of its one or more arguments, added from left to right.
-// The gradient uses it where several cotangents reach one value. Unlike add it
-// leaves pending sums pending.
+// AddAnyOp returns the sum of its one or more arguments, added from left to right. The
+// gradient uses it if several cotangents reach one value. Unlike add it leaves pending
+// sums pending.
 type AddAnyOp struct{}
 
 func (AddAnyOp) Name() string { return "add_any" }
@@ -82,7 +82,7 @@ func (AddAnyOp) Doc() Doc {
 // gathered where needed.
 type PlaceLikeOp struct{}
 
-// Moves says that 8-bit floats may be placed.
+// Moves marks PlaceLikeOp as a primitive that may take 8-bit floats.
 func (PlaceLikeOp) Moves() {}
 
 func (PlaceLikeOp) Name() string { return "place_like" }
@@ -113,8 +113,8 @@ type CustomOp struct {
 // Blocks marks CustomOp as a primitive that may take weights in blocks, which Fn uses.
 func (CustomOp) Blocks() {}
 
-// Moves says that arguments and results may be 8-bit floats, which the function
-// converts or moves.
+// Moves marks CustomOp as a primitive that may take and return 8-bit floats, which the
+// function converts or moves.
 func (CustomOp) Moves() {}
 
 func (CustomOp) Name() string { return "custom_vjp" }

@@ -16,7 +16,7 @@ type Tracer struct {
 	done   bool
 	pos    *Pos   // when set, the position of new equations
 	scope  string // of new equations, when pos is not set
-	begun  *Pos   // where scope begins; nil outside of scopes
+	begun  *Pos   // the beginning of scope; nil outside of scopes
 	failed string // the innermost scope that a panic has passed
 
 	// For the body of a loop, which has a trace of its own:

@@ -36,7 +36,7 @@ type Error struct {
 	// Outstanding is the number of bytes of the exchange in progress not yet sent to, or
 	// received from, other ranks. It is 0 for ranks sharing memory.
 	Outstanding int64
-	// OneProcess says that all ranks of the job are in this process.
+	// OneProcess: all ranks of the job are in this process.
 	OneProcess bool
 }
 

@@ -16,7 +16,7 @@ import (
 //   - A buffer is written once, and before it is read. If several buffers share
 //     memory, an instruction reads only the buffer that was written there last. A result
 //     shares the memory of an argument only if its instruction works in place.
-//   - Temporaries share memory only where the life of one ends before the life of the
+//   - Temporaries share memory only if the life of one ends before the life of the
 //     other begins. Instructions running during an exchange do not write the
 //     exchange's arguments, nor touch its results.
 //   - Collectives are numbered consecutively in execution order, the same on every

@@ -53,7 +53,7 @@ func brain(p *lowering.Plan) bool {
 		slices.ContainsFunc(p.Instrs, func(in lowering.Instr) bool { return in.Loop != nil && brain(in.Loop.Body) })
 }
 
-// samePlan compares the facts of all ranks. Every rank sees all of them, so all ranks
+// samePlan compares the facts of all ranks. Every rank gets all of them, so all ranks
 // return the same error.
 func (r *rank) samePlan(ctx context.Context) error {
 	facts := r.facts()

@@ -44,10 +44,10 @@ type Queue interface {
 	// count from 1. If the segment is empty, nothing is handed over and Commit returns the
 	// last ticket again.
 	Commit() (ticket uint64, err error)
-	// Wait blocks until the device has finished the ticket's segment and all earlier ones. It
-	// returns the first error of their instructions that no earlier call has returned; the
-	// error of a failed kernel is a *QueueError. If ctx ends first, Wait returns its error.
-	// Wait says nothing about segments after the ticket.
+	// Wait blocks until the device has finished the ticket's segment and all earlier
+	// ones. It returns the first error of their instructions that no earlier call has
+	// returned; the error of a failed kernel is a *QueueError. If ctx ends first, Wait
+	// returns its error. Wait implies nothing about segments after the ticket.
 	Wait(ctx context.Context, ticket uint64) error
 	// Spans returns the times at which the device ran the segments waited for since the
 	// last call, for traces. Recording starts with the first call.

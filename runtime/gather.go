@@ -19,7 +19,7 @@ import (
 //
 // Each rank gets the parts from the ranks differing from it only along the axes splitting
 // the array. These hold the nearest replicas; all replicas have the same bits. If no axis
-// splits the array, it is already here, and nobody waits.
+// splits the array, it is already here, and there is no wait.
 func (s *Session) Get(ctx context.Context, a *Array) (array.Array, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

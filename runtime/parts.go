@@ -43,7 +43,7 @@ func (d *Array) Mesh() sharding.Mesh { return d.mesh }
 // Parts returns the parts held by the ranks of this process, in the order of
 // Session.Local, without copying except for parts lent in slabs. Ranks that hold the same
 // box each have their own copy of it. The parts are valid until the Array is donated or
-// recycled; an error says that it already was. In a session with a device they are also
+// recycled; it is an error if it already was. In a session with a device they are also
 // valid only while the caller refers to the Array: the Array owns that memory, and Go's
 // collector does not know about it (see runtime.KeepAlive). The caller may write to the
 // parts between steps, but not to memory lent to the Array. After Parts, kernels keep no

@@ -189,8 +189,8 @@ func (m *remote) alone(r *rank, i int) execute {
 const settleWithin = 30 * time.Second
 
 // settle ends a step that has failed. It returns when the device has finished all
-// submitted work, because the memory will be reused. It commits the open segment too,
-// although nobody needs its results. If the device does not finish, the memory is never
+// submitted work, because the memory will be reused. It commits the open segment as well,
+// although its results are not needed. If the device does not finish, the memory is never
 // used again.
 func (m *remote) settle(r *rank) {
 	if m == nil || m.queue == nil || !m.begun {

@@ -50,8 +50,8 @@ type summed struct {
 	sum [sumBytes]byte
 }
 
-// sameInputs compares checksums of the parts of inputs that several ranks hold. Every rank
-// sees the checksums of all ranks, so all ranks return the same error.
+// sameInputs compares checksums of the parts of inputs that several ranks hold. Every
+// rank gets the checksums of all ranks, so all ranks return the same error.
 func (r *rank) sameInputs(ctx context.Context, step int) error {
 	var common []int // inputs
 	var mine []byte

@@ -123,7 +123,7 @@ func Open[C collective.Communicator](plan *lowering.Plan, comms []C, opts Option
 		}
 		s.ranks = append(s.ranks, r)
 		s.local = append(s.local, c.Rank())
-		goruntime.AddCleanup(s, (*holding).close, r.hold) // for sessions that nobody closes
+		goruntime.AddCleanup(s, (*holding).close, r.hold) // for unclosed sessions
 	}
 	return s, nil
 }
@@ -184,8 +184,8 @@ func (s *Session) Recycle(arrays ...*Array) {
 
 // Run runs one step on all ranks of this process and returns its results, in the plan's
 // order. Every input of the plan must be given. Donated inputs are spent afterwards, even
-// if the step fails; nobody else may use them during the step. If ctx has already ended,
-// and no other process holds ranks, nothing is run and nothing is spent.
+// if the step fails; no other goroutine may use them during the step. If ctx has already
+// ended, and no other process holds ranks, nothing is run and nothing is spent.
 //
 // Run blocks until every rank is done or has failed. When ctx ends, every rank stops at
 // its next instruction or exchange. Run returns the first failure of any rank, as an

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// keepFor is how long an idle worker waits before its goroutine ends.
+// keepFor is the time that an idle worker waits before its goroutine ends.
 const keepFor = time.Second
 
 // worker is a goroutine serving one call after another. A call starts the goroutine if it

@@ -30,7 +30,7 @@ type CheckOptions struct {
 	Step float64
 	// Tolerance is the largest allowed difference between the analytic and the numeric
 	// derivative, relative to the input's largest derivative of either kind; 0 means
-	// 1e-6. Where central differences are less exact than that, the allowance is their
+	// 1e-6. If central differences are less exact than that, the allowance is their
 	// uncertainty, limited to Tolerance.
 	Tolerance float64
 	// Elements is the largest number of elements to perturb per input, chosen at

@@ -7,7 +7,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Keep says whether the gradient keeps the results of an equation inside Remat. Kept
+// Keep reports whether the gradient keeps the results of an equation inside Remat. Kept
 // results stay in memory from the forward to the backward pass and are not recomputed.
 type Keep func(e *graph.Eqn) bool
 

@@ -198,8 +198,8 @@ func (w *World) Interrupted(ctx context.Context) {
 }
 
 // Ranks returns the communicators of this process's ranks for a job on the mesh. A
-// deadline of 0 means the World's, or package jaccl's default. own says that the job owns
-// the communicators and closes them. With a nil World all ranks are in this process.
+// deadline of 0 means the World's, or package jaccl's default. own reports that the job
+// owns the communicators and closes them. With a nil World all ranks are in this process.
 func (w *World) Ranks(mesh sharding.Mesh, deadline time.Duration) (comms []collective.Communicator, own bool, err error) {
 	opts := jaccl.Options{Deadline: deadline}
 	if w != nil {

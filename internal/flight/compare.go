@@ -118,8 +118,8 @@ func few(ranks []int) string {
 	return fmt.Sprint(ranks)
 }
 
-// plain returns text in a form that is safe to print on a terminal: unchanged if all of it is
-// printable, and quoted otherwise. A record may come from anywhere.
+// plain returns text in a form that is safe to print on a terminal: unchanged if all of
+// it is printable, and quoted otherwise. Records are untrusted.
 func plain(text string) string {
 	const most = 4096
 	if len(text) > most {

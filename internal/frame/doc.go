@@ -1,6 +1,6 @@
 // Package frame is the format of all data that ranks send each other except the caller's
 // buffers: a header of fixed size, a short head protected by a checksum, and, if the
-// header says so, data without a checksum.
+// header announces it, data without a checksum.
 //
 //	offset  bytes  what
 //	0       4      "gmoe"

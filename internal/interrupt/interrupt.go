@@ -1,9 +1,9 @@
 // Package interrupt determines how commands end after a signal. A command that has
 // completed its task exits with status 0, even if a signal has told a server to end. A
-// command ended by a signal before that saves its state, says so, and then ends by that
-// signal: a shell ends the loop containing the command and otherwise sees 128 plus the
-// signal's number, systemd does not treat it as a failure, and Kubernetes and batch
-// systems do not treat the work as done.
+// command ended by a signal before that saves its state, prints a message, and then ends
+// by that signal: a shell ends the loop containing the command and otherwise sees 128
+// plus the signal's number, systemd does not treat it as a failure, and Kubernetes and
+// batch systems do not treat the work as done.
 package interrupt
 
 import (

@@ -45,8 +45,8 @@ func VectorsOf[T Float]() Kind {
 // Selected returns the kind of kernels that this process uses. It is the kind named by
 // the environment variable GOMOE_KERNELS: portable, avx2, avx512 or amx, or neon on
 // arm64. If the variable is empty, it is the best kind that this processor runs. If the
-// variable names a kind that the processor does not run, the kind is Portable, and the
-// error says so.
+// variable names a kind that the processor does not run, the kind is Portable, with an
+// error.
 func Selected() (Kind, error) { return selection() }
 
 // Use selects the kernels of this process by name, like GOMOE_KERNELS. It must be called

@@ -16,7 +16,7 @@ const maxLine = 64 << 10
 // lines forwards a rank's stream, line by line, with a prefix.
 type lines struct {
 	pass   func(line []byte) // may wait for a reader
-	prefix string            // empty for text that does not come from a rank
+	prefix string            // empty for text not written by a rank
 	buf    []byte            // a line without its end
 	more   bool              // buf continues a line
 

@@ -8,7 +8,7 @@
 //
 // Results have the same bits, on one rank and on any mesh, for all inputs, including -0,
 // infinities and NaN. So x + 0 is not replaced by x, because -0 + 0 is 0. There is one
-// exception: a signaling NaN may pass through where the kernel would make it quiet. No
+// exception: a signaling NaN may pass through although the kernel would make it quiet. No
 // kernel produces one.
 //
 // Collectives add the same numbers. A rewrite never lets a sum stay pending past an

@@ -1,10 +1,10 @@
 // Package reduce is the arithmetic of collectives: sums and extremes of ranks' buffers,
 // element by element, for every element type that has them.
 //
-// Elements of 2 bytes are added in f32. The caller chooses how often a sum is rounded:
-// Into and Block take all ranks' buffers and round once; Pair takes two buffers and so
-// rounds after every addition, as MLX's protocols require. Which element wins among NaNs,
-// or between 0 and -0, depends on the protocol; see Op.
+// Elements of 2 bytes are added in f32. The caller chooses the number of roundings of a
+// sum: Into and Block take all ranks' buffers and round once; Pair takes two buffers and
+// so rounds after every addition, as MLX's protocols require. Which element wins among
+// NaNs, or between 0 and -0, depends on the protocol; see Op.
 package reduce
 
 import (

@@ -16,8 +16,8 @@ type Policy struct {
 	// halves, down to Least, when polling found nothing until others had the processor,
 	// because the peer may be waiting for it. It doubles when polling succeeded.
 	Spin, Least time.Duration
-	// Crowded says that there are more ranks than processors. The spinning time then
-	// begins at 0 and does not double.
+	// Crowded: there are more ranks than processors. The spinning time then begins at 0
+	// and does not double.
 	Crowded bool
 	// Yield is the time after the first failed poll during which a rank yields the
 	// processor between polls. After that it sleeps.

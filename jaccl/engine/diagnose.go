@@ -77,9 +77,8 @@ func (e *engine) onHosts(f *failure) *failure {
 	return &failure{f.blame, f.text + " (" + strings.Join(on, ", ") + ")", f.err}
 }
 
-// diagnose finds out why an operation ended with err, poisons the job with that failure
-// and returns the job's failure. ctx is the caller's context, x the exchange that was in
-// progress.
+// diagnose determines why an operation ended with err, poisons the job with that failure
+// and returns the job's failure. ctx is the caller's context, x the exchange in progress.
 func (e *engine) diagnose(ctx context.Context, g *linkGroup, x *link.Exchange, c collective.Call, err error) *failure {
 	e.mu.Lock()
 	f, closed := e.known(), e.closed

@@ -25,7 +25,7 @@ const maxName = 100
 //	version  byte
 //	op       byte, an index of opNames
 //	dtype    byte
-//	flags    byte: 1 if the buffers lie in shared memory
+//	flags    byte: 1 if the buffers are in shared memory
 //	group    8 bytes, little-endian
 //	ranks, gives, takes, at    each a count, and that many numbers
 //	seq, bytes of the call, line, bytes, root, to, from, color, key
@@ -38,7 +38,7 @@ type head struct {
 	claim   claim
 	group   uint64  // distinguishes groups of equal ranks
 	ranks   []int   // of the group
-	located bool    // all buffers lie in shared memory
+	located bool    // all buffers are in shared memory
 	at      []int64 // their offsets: src or its parts before dst or its parts
 }
 

@@ -30,8 +30,8 @@ func (e *engine) Lease(n int) ([]byte, func() error, error) {
 }
 
 // locate appends to at the offsets, in shared memory, of the buffers of p that other
-// members read or write: src or its parts, and the dst of a reduction to all members. located
-// is false if one of these buffers does not lie in shared memory.
+// members read or write: src or its parts, and the dst of a reduction to all members.
+// located is false if one of these buffers is not in shared memory.
 func (e *engine) locate(p *post, at []int64) (located bool, offsets []int64) {
 	if e.shared == nil || pairwise(p.call.Op) {
 		return false, at
@@ -50,7 +50,7 @@ func (e *engine) locate(p *post, at []int64) (located bool, offsets []int64) {
 }
 
 // offset appends the offset of b in shared memory to at. It returns false if ok is false
-// or b does not lie in shared memory; an empty b counts as lying there.
+// or b is not in shared memory; an empty b counts as being there.
 func (e *engine) offset(b []byte, at []int64, ok bool) ([]int64, bool) {
 	var offset int64
 	if ok && len(b) > 0 {
@@ -65,9 +65,9 @@ func (e *engine) offset(b []byte, at []int64, ok bool) ([]int64, bool) {
 // rewrites reports whether members write to each other's dst.
 func rewrites(op string) bool { return op == allSum || op == allMax || op == allMin }
 
-// inPlace runs p directly on the members' buffers, if all of them lie in shared memory.
-// done is false if the data has to be sent; by then nothing has been exchanged, or only the
-// heads.
+// inPlace runs p directly on the members' buffers, if all of them are in shared memory.
+// done is false if the data has to be sent; by then nothing has been exchanged, or only
+// the heads.
 func (g *linkGroup) inPlace(p *post) (done bool, err error) {
 	switch p.call.Op {
 	case barrier, split:

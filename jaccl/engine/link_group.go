@@ -11,7 +11,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// linkGroup is a group over a link, as one rank sees it. It implements jaccl.Group.
+// linkGroup is one rank's view of a group over a link. It implements jaccl.Group.
 type linkGroup struct {
 	operations
 	e    *engine

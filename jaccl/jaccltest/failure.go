@@ -39,7 +39,7 @@ func poisoned(t *testing.T, comms []jaccl.Communicator, words ...string) {
 	expect(t, Each(comms, func(c jaccl.Communicator) error {
 		g, err := c.Group([]int{c.Rank()})
 		for end := time.Now().Add(patience); err == nil && time.Now().Before(end); time.Sleep(time.Millisecond) {
-			// A rank that took no part hears of the failure only when a message has come.
+			// A rank that took no part learns of the failure only from a message.
 			err = g.Barrier(background(), collective.Call{Op: "barrier", Seq: 99})
 		}
 		return err
@@ -359,7 +359,7 @@ func (s suite) fail(t *testing.T) {
 		}
 		ranks := []int{0, 2}
 		if c.Rank()%2 == 1 {
-			ranks = []int{3, 1, 2} // rank 2 never comes
+			ranks = []int{3, 1, 2} // rank 2 never arrives
 		}
 		return play(c, ranks, trials(len(ranks), []op{{name: "barrier"}}))
 	})
@@ -401,7 +401,7 @@ func (s suite) cancel(t *testing.T) {
 				if !before {
 					cancel(errSeeded)
 				}
-				if own, err := c.Group([]int{2}); err != nil { // rank 2 never comes
+				if own, err := c.Group([]int{2}); err != nil { // rank 2 never arrives
 					return err
 				} else {
 					for err == nil {

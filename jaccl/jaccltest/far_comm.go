@@ -37,7 +37,7 @@ func (c *farComm) Among(ranks []int) (jaccl.Group, error) {
 func (c *farComm) World() jaccl.Group {
 	a := c.far.ask(context.Background(), request{Kind: "world"})
 	if a.Group == nil {
-		return &farEnd{c, farGroup{Rank: c.rank, Size: c.size}} // the process has ended, as every operation will say
+		return &farEnd{c, farGroup{Rank: c.rank, Size: c.size}} // the process has ended, as every operation will report
 	}
 	return &farEnd{c, *a.Group}
 }

@@ -57,7 +57,7 @@ type pipe struct {
 type half struct {
 	out, in         *pipe
 	sends, receives chan work     // for the goroutines sending and receive
-	heard           chan struct{} // says that Heads has returned, so that data may be received
+	heard           chan struct{} // signals that Heads has returned, so that data may be received
 }
 
 // work is the work of a half in one exchange.

@@ -38,7 +38,7 @@ type linkSuite struct {
 	open func(t *testing.T, n int) []link.Link
 }
 
-// patience is how long a step moving little data may take.
+// patience is the time limit for a step moving little data.
 const patience = 20 * time.Second
 
 func (s linkSuite) start(t *testing.T, n int) []link.Link {

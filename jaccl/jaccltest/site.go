@@ -80,7 +80,7 @@ func (s *site) Dial(ctx context.Context, purpose string) ([]net.Conn, error) {
 		return nil, err
 	}
 	defer l.Close()
-	defer context.AfterFunc(ctx, func() { l.Close() })() // a rank may not come
+	defer context.AfterFunc(ctx, func() { l.Close() })() // a rank may not arrive
 	addrs, err := s.Gather(ctx, "dial "+purpose, []byte(l.Addr().String()))
 	if err != nil {
 		return nil, err

@@ -44,7 +44,7 @@ type Exchange struct {
 
 // progress is the progress of an exchange with one peer.
 type progress struct {
-	head           atomic.Bool // the peer's head has come
+	head           atomic.Bool // the peer's head has arrived
 	sent, received atomic.Int64
 }
 
@@ -95,10 +95,10 @@ func (x *Exchange) Received(i, n int) {
 	x.moved.Add(int64(n))
 }
 
-// Gone reports whether Peers[i] has left. A link that does not see by itself that a peer
-// has closed its link calls Gone for the peers for which it waits, but only when nothing
-// has moved for a while: data that a peer sent before leaving may still be in flight.
-// Gone may be called at any time.
+// Gone reports whether Peers[i] has left. A link without its own detection of closed
+// links calls Gone for the peers for which it waits, but only when nothing has moved for
+// a while: data that a peer sent before leaving may still be in flight. Gone may be
+// called at any time.
 func (x *Exchange) Gone(i int) bool {
 	if x.whole != nil {
 		return x.whole.Gone(x.index[i])
@@ -108,7 +108,7 @@ func (x *Exchange) Gone(i int) bool {
 
 // account is the progress of an exchange with one peer, in bytes of data.
 type account struct {
-	Head                           bool // the peer's head has come
+	Head                           bool // the peer's head has arrived
 	sent, toSend, received, toRecv int64
 }
 

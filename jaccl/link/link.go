@@ -19,13 +19,14 @@ type Link interface {
 	//
 	// Exchange returns soon after ctx ends, with the cause of ctx. It returns a
 	// *PeerError soon after the link has seen that the connection to a peer has ended, or
-	// that the peer is Gone. A link need not see that a peer's process has ended: the
-	// job's Watch sees that, and ctx ends. After an error the link can only be closed.
-	// Heads and data between two ranks arrive in the order of sending.
+	// that the peer is Gone. A link need not detect the end of a peer's process: the
+	// job's Watch does, and ctx ends. After an error the link can only be closed. Heads
+	// and data between two ranks arrive in the order of sending.
 	Exchange(ctx context.Context, x *Exchange) error
 	// Close releases everything, except for leases, and makes an Exchange in progress
-	// return. It may be called twice. Peers that wait for this rank in an Exchange, now or
-	// later, get a *PeerError, at the latest when their exchanges say that this rank is Gone.
+	// return. It may be called twice. Peers that wait for this rank in an Exchange, now
+	// or later, get a *PeerError, at the latest when their exchanges report that this
+	// rank is Gone.
 	Close() error
 }
 
@@ -59,7 +60,7 @@ type Shared interface {
 	// Alloc returns n bytes of this rank's shared memory, zeroed, which begin at a
 	// page. They are released with the link.
 	Alloc(n int) ([]byte, error)
-	// Locate returns the offset of b in this rank's shared memory; ok is false if b lies
+	// Locate returns the offset of b in this rank's shared memory; ok is false if b is
 	// elsewhere.
 	Locate(b []byte) (offset int64, ok bool)
 	// View returns n bytes of a peer's shared memory at an offset sent by the peer. It is

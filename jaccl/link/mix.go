@@ -11,7 +11,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// nobody stands for no rank, and for no lane.
+// nobody marks the absence of a rank or a lane.
 const nobody = -1
 
 // Mix returns a link reaching different ranks over different links: for example shared

@@ -110,7 +110,7 @@ type Whereabouts interface {
 	Answer(f func() Waiting)
 	// Ask asks all other ranks and returns their answers, by rank. It blocks until all
 	// ranks that have not left have answered. When d has passed, a failure is known or
-	// the watch is closed, Ask returns the answers that have come by then.
+	// the watch is closed, Ask returns the answers received by then.
 	Ask(d time.Duration) map[int]Waiting
 }
 

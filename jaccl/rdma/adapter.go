@@ -41,7 +41,7 @@ func (all Adapters) open(lib *Library, name string) (*adapter, error) {
 
 // Know registers a region with all adapters. The region is registered in pieces beginning
 // span bytes apart. Each piece is longer than span by the longest message, so that every
-// message lies within one piece. After an error the caller must call Forget.
+// message is within one piece. After an error the caller must call Forget.
 func (all Adapters) Know(r *Region, span uintptr) error {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if err := all[name].know(r, span); err != nil {

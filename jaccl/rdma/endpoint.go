@@ -29,7 +29,7 @@ type Endpoint struct {
 	// them each time.
 	pollArgs, sendArgs, recvArgs []uintptr
 
-	SendSlab, RecvSlab *Region // memory of messages that do not lie in the caller's memory
+	SendSlab, RecvSlab *Region // memory of messages outside the caller's memory
 	sendKey, recvKey   uint32
 	requests, attrs    *Region // structs for the library
 	Sending, Receiving Lane

@@ -17,7 +17,7 @@ type flow struct {
 	posted int // bytes in messages given to the device
 	moved  int // bytes in messages that are complete and, if received, taken
 
-	ahead, behind cursor // where in pieces the next message to be posted begins, and the next one to be taken
+	ahead, behind cursor // the start of the next message to be posted, and of the next one to be taken, in pieces
 }
 
 // flowKind determines the handling of received messages.
@@ -86,7 +86,7 @@ func (c *cursor) skip(pieces [][]byte, n int) {
 	c.off += n
 }
 
-// advance moves the cursor by n bytes, which may lie in several pieces.
+// advance moves the cursor by n bytes, which may span several pieces.
 func (c *cursor) advance(pieces [][]byte, n int) {
 	for n > 0 {
 		k := min(n, len(c.run(pieces)))

@@ -12,7 +12,7 @@ type message struct {
 	class  int
 	off    int  // offset of its first byte in the flow
 	parity int  // which of the two slots of its class it has in the slab
-	direct bool // it lies in the flow's pieces, not in the slab
+	direct bool // it is in the flow's pieces, not in the slab
 }
 
 // length returns the length of the buffer given to the device.
@@ -55,8 +55,8 @@ func (l *Lane) Add(kind flowKind, pieces [][]byte, class int) {
 }
 
 // AddData appends a flow of data in messages that are no longer than the bytes that they
-// carry. If apart is set, messages end where pieces end. AddData does nothing if the pieces
-// have no bytes.
+// carry. If apart is set, messages end at the ends of pieces. AddData does nothing if the
+// pieces have no bytes.
 func (l *Lane) AddData(pieces [][]byte, apart bool) {
 	f := newFlow(Data, pieces, 0)
 	if f.n == 0 {
@@ -169,9 +169,9 @@ func (e *Endpoint) postRecvs() error {
 	return nil
 }
 
-// direct returns the address of a drawn message in the caller's own memory, and the key of
-// that memory. The address is 0 if the message has to go through the slab: a device takes
-// one stretch of memory for a message, which must lie within a registered region.
+// direct returns the address of a drawn message in the caller's own memory, and the key
+// of that memory. The address is 0 if the message has to go through the slab: a device
+// takes one contiguous range of memory for a message, within a registered region.
 func (e *Endpoint) direct(m *message) (uintptr, uint32) {
 	f := m.flow
 	if !f.exact || len(*e.at.known.Load()) == 0 {
@@ -215,7 +215,7 @@ const (
 	idRecv = 2 << 16
 )
 
-// pollOnce takes completions, copies data that has come out of the slab, and then posts as
+// pollOnce takes completions, copies received data out of the slab, and then posts as
 // many messages as possible. It returns the number of completions.
 func (e *Endpoint) pollOnce() (int, error) {
 	n := int(int32(invoke(e.poll, e.pollArgs...)))
@@ -284,9 +284,9 @@ func fitting(length uint32, want int) bool {
 	return length == 0 || int(length) == want || int(length) == (want+Frame-1)/Frame*Frame
 }
 
-// Oldest returns the bytes of the oldest message that has come, and their offset in the
-// flow, which must be one of AddKept: messages of other flows are taken as soon as they
-// come. ok is false if no message has come. The bytes are valid until Take.
+// Oldest returns the bytes of the oldest received message, and their offset in the flow,
+// which must be one of AddKept: messages of other flows are taken on arrival. ok is false
+// if there is none. The bytes are valid until Take.
 func (e *Endpoint) Oldest() (b []byte, off int, ok bool) {
 	l := &e.Receiving
 	if l.arrived == 0 {
@@ -296,7 +296,7 @@ func (e *Endpoint) Oldest() (b []byte, off int, ok bool) {
 	return e.RecvSlab.B[m.slot():][:m.bytes], m.off, true
 }
 
-// Take removes the oldest message that has come. Unless the flow is one of AddKept, the
+// Take removes the oldest received message. Unless the flow is one of AddKept, the
 // message's bytes are put into the flow's pieces first.
 func (e *Endpoint) Take() {
 	l := &e.Receiving

@@ -51,7 +51,7 @@ func (a *adapter) forget(r *Region) {
 // slabs.
 func (a *adapter) Regions() int { return len(*a.known.Load()) }
 
-// keyOf returns the key of n bytes at p. ok is false if they do not lie within one
+// keyOf returns the key of n bytes at p. ok is false if they are not within one
 // registration.
 func (a *adapter) keyOf(p, n uintptr) (key uint32, ok bool) {
 	for _, k := range *a.known.Load() {

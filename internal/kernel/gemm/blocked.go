@@ -13,12 +13,12 @@ import (
 // cache. Their block of C stays there as well, while k advances four times by 256. The
 // block of B, 1024 deep, is in the third-level cache.
 //
-// Measured for float32 and n=2048, on a core with caches of 48 KiB, 1 MiB and 32 MiB:
-// 229 GFLOP/s of at most 256, and 216 if the block of B is 256 deep. Half or twice as
-// much of A, or of the 1056 columns of B (22 panels), is within 3% of that. NEON has the
-// same number of columns; it was not measured.
+// Measured for float32 and n=2048, on a core with caches of 48 KiB, 1 MiB and 32 MiB: 229
+// GFLOP/s of at most 256, and 216 if the block of B is 256 deep. Half or twice as much of
+// A, or of the 1056 columns of B (22 panels), is within 3% of that. NEON has the same
+// number of columns; it was not measured.
 //
-// Where the second-level cache has 2 MiB and the third is slow, as on Intel's Xeons, the
+// If the second-level cache has 2 MiB and the third is slow, as on Intel's Xeons, the
 // block of B is 512 deep and has half of the columns (1 MiB). On one core of an Emerald
 // Rapids, median of GFLOP/s: n=1024 140 -> 145, n=2048 138 -> 143, and 256 rows, 1024
 // columns, 512 deep 136 -> 143; n=512 and 64 rows are the same within 2%.
@@ -37,8 +37,8 @@ const (
 // well. If so few rows are multiplied that a copy costs more than it saves, B is read in
 // place. A is read in place if the elements of its rows are contiguous, and copied
 // otherwise, or if rows are far apart (see farRows). Tiles at the edges are whole: their
-// copies of A and B are padded with zeros, so that every element of C comes from the same
-// sequence of instructions.
+// copies of A and B are padded with zeros, so that every element of C is computed by the
+// same sequence of instructions.
 //
 // Sources: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication"
 // (2008); Van Zee and van de Geijn, "BLIS" (2015).
@@ -50,7 +50,7 @@ func (w *Workspace[T]) blocked(s *set, m, n, k int, a []T, ars, acs int, b []T, 
 		most   = kernel.Evenly(n, s.panels*wide, wide)
 		cols   = most
 		deep   = blockDeep
-		ready  = p.fit(n, wide)                                 // B comes from the panels p
+		ready  = p.fit(n, wide)                                 // panels p replace B
 		direct = !ready && bcs == 1 && m <= min(rows, s.direct) // read B in place
 		packed = min(most, kernel.RoundUp(n, s.lanes))          // the columns of B's copy
 		l      = left[T]{copies: kernel.Take(w.Dry, &w.a, kernel.RoundUp(min(rows, m), s.rows)*min(k, gemmDeep)), stride: ars, step: acs}

@@ -35,10 +35,10 @@ type pairProduct struct {
 const keptBytes = 256 << 10
 
 // squaresBytes is the memory of a block of A in squares: half of the second-level cache
-// of the processors that have AMX. With a fourth as many rows, the copy of B, which lies
-// in the third-level cache, was read so much more often that products of 1024 took 1.2
-// times as long. If all of A takes no more, columns are processed panel by panel, so the
-// copy of a panel stays in the second-level cache.
+// of the processors that have AMX. With a fourth as many rows, the copy of B, in the
+// third-level cache, was read so much more often that products of 1024 took 1.2 times as
+// long. If all of A takes no more, columns are processed panel by panel, so the copy of a
+// panel stays in the second-level cache.
 //
 // A is read in place if elements of its rows are contiguous. On one core of a Granite
 // Rapids, least times of products of bf16 with and without the copy of A: n=512 240 and

@@ -22,10 +22,10 @@ func (p Parts) From(i int) Parts {
 	return Parts{kernel.From(p.High, i), p.Low}
 }
 
-// Split sets p to the parts of x: High to x rounded to bf16, and Low, if it is not nil, to
-// x - High rounded to bf16. So |x - High - Low| is at most 2^-16·|x|, or 2^-134 if that is more.
-// A number that would be rounded to an infinity becomes the largest bf16 of its sign; then
-// the bound is 2^-15·|x|. Low is 0 where x is NaN or infinite.
+// Split sets p to the parts of x: High to x rounded to bf16, and Low, if it is not nil,
+// to x - High rounded to bf16. So |x - High - Low| is at most 2^-16·|x|, or 2^-134 if
+// that is more. A number that would be rounded to an infinity becomes the largest bf16 of
+// its sign; then the bound is 2^-15·|x|. Low is 0 if x is NaN or infinite.
 func (p Parts) Split(x []float32) {
 	const chunk = 512
 	var wide [chunk]float32

@@ -37,8 +37,8 @@ func Rsqrt[T kernel.Float](y, x []T) { unary(mathLoopsOf[T](), loopRsqrt, y, x) 
 func Floor[T kernel.Float](y, x []T) { unary(mathLoopsOf[T](), loopFloor, y, x) }
 func Ceil[T kernel.Float](y, x []T)  { unary(mathLoopsOf[T](), loopCeil, y, x) }
 
-// Round and RoundToEven set y to the whole number nearest to x. Where two are equally
-// near, Round takes the one away from 0, and RoundToEven the even one.
+// Round and RoundToEven set y to the whole number nearest to x. Of two equally near,
+// Round takes the one away from 0, and RoundToEven the even one.
 func Round[T kernel.Float](y, x []T)       { unary(mathLoopsOf[T](), loopRound, y, x) }
 func RoundToEven[T kernel.Float](y, x []T) { unary(mathLoopsOf[T](), loopRoundToEven, y, x) }
 

@@ -152,7 +152,7 @@ func (p *Proc) end() {
 }
 
 // Await returns the rank's next event with this name and drops the events before it. It
-// fails the test if the event does not come in time.
+// fails the test if there is no such event in time.
 func (p *Proc) Await(t *testing.T, name string, within time.Duration) Event {
 	t.Helper()
 	timer := time.NewTimer(within)

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// launch starts all ranks with a launcher. Their events come through named pipes, because
-// launchers mix the output of ranks.
+// launch starts all ranks with a launcher. Their events arrive through named pipes,
+// because launchers mix the output of ranks.
 func (f *Fleet) launch(program string, n int, args, exe string, o Options) {
 	f.t.Helper()
 	dir := f.t.TempDir()
@@ -45,7 +45,7 @@ func (f *Fleet) launch(program string, n int, args, exe string, o Options) {
 	go func() {
 		defer close(ended)
 		cmd.Wait()
-		for i := range n { // so that nobody waits for ranks that never began
+		for i := range n { // so that no test waits for ranks that never began
 			if w, err := os.OpenFile(pipe(i), os.O_RDWR|syscall.O_NONBLOCK, 0); err == nil {
 				w.Close()
 			}

@@ -15,8 +15,8 @@ type Program struct {
 	// Ranges bounds the integer inputs: lo to hi-1.
 	Ranges map[string][2]int
 	// Jumps marks a program that rounds, so that it is not a continuous function of its
-	// float inputs even where its integer values stay the same. Its derivative is not
-	// checked by differences, and a sum in another order may change its results.
+	// float inputs even for constant integer values. Its derivative is not checked by
+	// differences, and a sum in another order may change its results.
 	Jumps bool
 	// Stops marks a program stopping a gradient, which differences do not see.
 	Stops bool

@@ -44,7 +44,7 @@ type Job struct {
 	Matrix string
 	// Verbs is the path of the library of RDMA verbs, JACCL_LIBRDMA; empty for the system's.
 	Verbs string
-	// Whole says that transport verbs sends whole buffers, GOMOE_WHOLE_BUFFERS; see
+	// Whole makes transport verbs send whole buffers, GOMOE_WHOLE_BUFFERS; see
 	// rdma.Settings.
 	Whole bool
 	// Source lists the variables used, as NAME=value, in the order of use. It has no
@@ -63,8 +63,8 @@ func (j Job) InProcess() bool { return j.Size == 0 }
 // machine.
 func (j Job) OneHost() bool { return j.Size > 0 && j.LocalSize == j.Size }
 
-// Convention names the convention that Rank and Size come from: gomoe, mlx, torch, ompi, pmi
-// or slurm; it is empty if the environment describes no job.
+// Convention names the convention of Rank and Size: gomoe, mlx, torch, ompi, pmi or
+// slurm; it is empty if the environment describes no job.
 func (j Job) Convention() string { return j.convention }
 
 // Meeting returns the address at which the ranks meet, or an error naming the variable to

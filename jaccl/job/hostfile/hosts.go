@@ -23,7 +23,7 @@ const (
 // Hosts is a hostfile of mlx.launch: the hosts of a job, one entry per rank or
 // per equal number of ranks.
 type Hosts struct {
-	Backend string   // ring, jaccl, jaccl-ring, mpi, nccl; empty if the file does not say
+	Backend string   // ring, jaccl, jaccl-ring, mpi, nccl; empty if missing in the file
 	Envs    []string // NAME=value, set for every rank
 	Hosts   []Host
 }
@@ -32,7 +32,7 @@ type Hosts struct {
 type Host struct {
 	SSH  string     // the destination for ssh: a name, user@name, or localhost for this machine
 	IPs  []string   // addresses at which other hosts reach this one, in the file's order; may be empty
-	RDMA [][]string // RDMA[j] lists this host's devices that face host j, nil for none; RDMA is nil if the file does not say
+	RDMA [][]string // RDMA[j] lists this host's devices that face host j, nil for none; RDMA is nil if missing in the file
 }
 
 // ParseHosts reads a hostfile, which is an object or only its list of hosts:

@@ -28,7 +28,7 @@ func (f *failure) Error() string { return f.text }
 type coordinator struct {
 	size     int
 	deadline time.Duration
-	turned   func() string // says whom the door has turned away
+	turned   func() string // describes the connections that the door turned away
 
 	mu      sync.Mutex
 	members []*member      // by rank, nil for a rank that has not joined
@@ -97,7 +97,7 @@ func (c *coordinator) name(rank int) string {
 	return fmt.Sprintf("rank %d", rank)
 }
 
-// expire fails a turn that is not complete. The failure names the ranks that have not come.
+// expire fails an incomplete turn. The failure names the missing ranks.
 func (c *coordinator) expire(t *turn) {
 	c.mu.Lock()
 	if c.turn != t {
@@ -133,7 +133,7 @@ func (c *coordinator) welcome(ctx context.Context, conn net.Conn, h *hello, welc
 	problem := ""
 	who := fmt.Sprintf("rank %d (%s, from %v)", h.rank, m.host, conn.RemoteAddr())
 	switch {
-	case c.failed != nil: // a rank that comes later hears the first reason
+	case c.failed != nil: // a rank arriving later gets the first reason
 		problem = c.failed.text
 	case h.size != c.size:
 		problem = fmt.Sprintf("meet: %s says that the job has %d ranks where %s says %d", who, h.size, c.name(0), c.size)
@@ -313,7 +313,7 @@ func (c *coordinator) tell(typ uint8, seq uint32, head []byte) {
 	wg.Wait()
 }
 
-// send writes a frame to a rank. It returns no error: serve finds out that a rank is gone.
+// send writes a frame to a rank. It returns no error: serve notices that a rank is gone.
 func send(conn net.Conn, typ uint8, seq uint32, head []byte) {
 	conn.SetWriteDeadline(time.Now().Add(5 * time.Second))
 	frame.Write(conn, typ, seq, head)
@@ -341,8 +341,8 @@ func (c *coordinator) gather(ctx context.Context, number uint32, key string, min
 // within a moment of each other.
 const lingerTime = time.Second
 
-// linger gives ranks that have not connected yet time to hear why there is no job: until all
-// have, but no longer than most.
+// linger gives ranks not connected yet time to learn why there is no job: until all have,
+// but no longer than most.
 func (c *coordinator) linger(ctx context.Context, most time.Duration) {
 	for end := time.Now().Add(most); time.Now().Before(end); {
 		c.mu.Lock()

@@ -5,8 +5,8 @@
 //
 // Rank 0 listens at the coordinator's address. Every other rank knows that address, the
 // job's id and its secret. It connects to rank 0, and sends its rank and its own address.
-// When all ranks have come, each one knows all others. Join does this. Over does the same
-// for ranks that can already exchange data, for example through MPI.
+// Once all ranks have connected, each one knows all others. Join does this. Over does the
+// same for ranks that can already exchange data, for example through MPI.
 //
 // A job can meet at the same address several times; see Meetings.
 //

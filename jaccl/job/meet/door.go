@@ -36,7 +36,7 @@ type door struct {
 	secret    []byte
 	patience  time.Duration // time limit for a connection to prove itself
 	strangers strangers
-	// join takes in the ranks that come to the coordinator; nil on ranks other than 0.
+	// join admits ranks at the coordinator; nil on ranks other than 0.
 	join func(ctx context.Context, conn net.Conn, h *hello, welcome func() error)
 
 	cancel context.CancelFunc
@@ -56,8 +56,8 @@ type guest struct{ rank, turn int }
 type arrival struct {
 	conn    net.Conn
 	purpose string
-	// welcomed is closed when the door has done with the connection. The other rank goes on as
-	// soon as it hears the welcome, which may be before.
+	// welcomed is closed when the door has finished with the connection. The other rank
+	// continues as soon as it receives the welcome, which may be earlier.
 	welcomed chan struct{}
 }
 
@@ -118,7 +118,7 @@ func (d *door) leave(conn net.Conn) (shut bool) {
 	return d.closing
 }
 
-// refused logs that a connection was turned away, and notes it for turned.
+// refused logs a connection turned away, and records it for turned.
 func (d *door) refused(conn net.Conn, err error) {
 	reason := err.Error()
 	switch {

@@ -110,7 +110,8 @@ func admit(ctx context.Context, conn net.Conn, patience time.Duration, secret []
 	}, nil
 }
 
-// refuse tells the other side why it is turned away. The text is for people and may be lost.
+// refuse sends the other side the reason for turning it away. The text is for display and
+// may be lost.
 func refuse(conn net.Conn, text string) {
 	conn.SetWriteDeadline(time.Now().Add(time.Second))
 	if frame.Write(conn, typeRefusal, 0, []byte(clip(text))) == nil {
@@ -129,8 +130,8 @@ func hangUp(conn net.Conn) {
 	conn.Close()
 }
 
-// read reads a frame of the given type and number, with at most limit bytes. If a refusal or
-// a failure comes instead, the error is a *refusal or a *failure with its text.
+// read reads a frame of the given type and number, with at most limit bytes. If a refusal
+// or a failure arrives instead, the error is a *refusal or a *failure with its text.
 func read(conn io.Reader, typ uint8, seq uint32, limit int) (frame.Header, []byte, error) {
 	h, head, err := frame.Read(conn, max(limit, maxText))
 	switch {

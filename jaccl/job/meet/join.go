@@ -12,11 +12,11 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// Join returns this rank's place in the job. It blocks until all ranks have come, up to
+// Join returns this rank's place in the job. It blocks until all ranks have joined, up to
 // the deadline; the ranks may start in any order. The caller closes the place. All ranks
 // that have reached the coordinator get the same error. It names the ranks, with their
-// hosts, that have not come, that claim the same rank, that state another size of the
-// job, or that have other facts. A rank with a wrong secret gets an error at once.
+// hosts, that are missing, that claim the same rank, that have another size of the job,
+// or that have other facts. A rank with a wrong secret gets an error at once.
 func Join(ctx context.Context, opts Options) (*Place, error) {
 	o, err := opts.complete()
 	if err != nil {

@@ -50,9 +50,9 @@ type Options struct {
 	// Deadline is the time that the ranks wait for each other in Join, in every Gather
 	// and every Dial; 0 means DefaultDeadline.
 	Deadline time.Duration
-	// Log is told who was turned away and why: about each of the first few, and then about
-	// one every ten seconds with the number of the others. Log may be nil. Several
-	// goroutines call it, one at a time.
+	// Log receives messages about connections turned away, with the reason: about each of
+	// the first few, and then about one every ten seconds with the number of the others.
+	// Log may be nil. Several goroutines call it, one at a time.
 	Log func(remote net.Addr, reason string)
 	// Waiting is called once if this rank has waited some seconds for rank 0. The text
 	// has rank 0's address, the reason why it is not reached, and the end of this rank's

@@ -56,8 +56,8 @@ func (p *Place) Host(rank int) string {
 }
 
 // SameHost reports whether a rank runs under the same kernel as this rank, in the same
-// name space of processes and with the same file system of shared memory. Where that
-// cannot be found out, as on Windows, SameHost is true for this rank only.
+// name space of processes and with the same file system of shared memory. If that cannot
+// be determined, as on Windows, SameHost is true for this rank only.
 func (p *Place) SameHost(rank int) bool {
 	if rank < 0 || rank >= len(p.roster) {
 		return false
@@ -66,9 +66,9 @@ func (p *Place) SameHost(rank int) bool {
 }
 
 // Gather returns every rank's data, by rank; see link.Site. Every rank may pass at most 1
-// MiB, and a key of at most 200 bytes. Gather blocks until all ranks have come, up to the
-// deadline, which counts from the arrival of the first rank. The error names the ranks
-// and hosts that have not come, or that have come to another gather.
+// MiB, and a key of at most 200 bytes. Gather blocks until all ranks have called it, up
+// to the deadline, which counts from the arrival of the first rank. The error names the
+// ranks and hosts that are missing, or that have called another gather.
 func (p *Place) Gather(ctx context.Context, key string, mine []byte) ([][]byte, error) {
 	if len(key) > maxKey || len(mine) > maxGather {
 		return nil, fmt.Errorf("meet: gather %s: %d bytes and a key of %d, want at most %d and %d", quoted.Text(key), len(mine), len(key), maxGather, maxKey)
@@ -139,7 +139,7 @@ func (p *Place) Dial(ctx context.Context, purpose string) ([]net.Conn, error) {
 	}
 	for _, c := range conns {
 		if c, ok := c.(*net.TCPConn); ok {
-			c.SetKeepAlive(false) // the job's deadline says when a rank is cut off
+			c.SetKeepAlive(false) // the job's deadline detects ranks that are cut off
 		}
 	}
 	if p.door != nil {
@@ -225,9 +225,9 @@ func (p *Place) reach(ctx context.Context, rank int, purpose string) (net.Conn, 
 	return nil, last
 }
 
-// Shut closes this rank's listener. Afterwards Dial fails where another rank has to
-// connect to this one; Gather works as before. All ranks call it when needing no further
-// Dial, so that no port is open for strangers.
+// Shut closes this rank's listener. Afterwards Dial fails if another rank has to connect
+// to this one; Gather works as before. All ranks call it when needing no further Dial, so
+// that no port is open for strangers.
 func (p *Place) Shut() {
 	if p.door != nil {
 		p.door.shut()

@@ -15,7 +15,7 @@ const maxAddrs = 64
 type entry struct {
 	host    string
 	machine machine
-	addrs   []netip.AddrPort // where the rank listens; none if the others know already
+	addrs   []netip.AddrPort // the rank's address; none if the others already know it
 	facts   []Fact
 }
 

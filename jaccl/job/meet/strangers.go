@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	// fewStrangers are logged one by one; of those that come later, one in every
+	// fewStrangers are logged one by one; later ones are sampled, one in every
 	// strangersEvery, with the number of the others.
 	fewStrangers   = 5
 	strangersEvery = 10 * time.Second
 )
 
-// strangers logs who was turned away at a door, at a limited rate.
+// strangers logs connections turned away at a door, at a limited rate.
 type strangers struct {
 	log func(net.Addr, string)
 

@@ -3,7 +3,7 @@
 // Begin with Start.
 //
 // A rank is lost if its connection ends before the rank has announced that it leaves: its
-// process has ended, whatever the reason, and every other rank sees that at once. A rank
+// process has ended, whatever the reason, and every other rank notices at once. A rank
 // that is silent for Options.Silence is lost as well: it is stopped, or its machine is
 // cut off. The watch does not wait for the kernel's timers. A rank that was itself
 // stopped does not blame others for that time, so no rank is lost when all ranks pause.
@@ -22,7 +22,7 @@
 // MLX's ring and mesh are not links, and their ranks may be processes of MLX, which know
 // no watch: packages mlx/ring and mlx/mesh report failures of their own connections.
 //
-// # Where ranks are
+// # Whereabouts of ranks
 //
 // When its deadline passes, a rank asks all others for their current operations, so that
 // ranks that are waiting themselves are not blamed. A rank's watch answers at any time.
@@ -40,8 +40,8 @@
 // notice before declaring the job down. Of the notices received by then, the watch
 // chooses the one that is least likely to be a consequence of another:
 //
-//  1. a lost rank: it did not say why it ended, so that no other rank can be named as
-//     the reason; contexts that a launcher ends and deadlines that pass follow from it,
+//  1. a lost rank: it gave no reason for ending, so that no other rank can be named
+//     as the reason; contexts that a launcher ends and deadlines that pass follow from it,
 //  2. an unusable argument, 3. a mismatch: these are found in the ranks' calls,
 //     and nothing else causes them,
 //  4. a rank's own cause, which may be that it was told to stop,

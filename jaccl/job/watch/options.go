@@ -25,7 +25,7 @@ type Options struct {
 	// one; 0 means DefaultSettle.
 	Settle time.Duration
 	// Dump is called with the number of a rank that has called RequestDump. It should
-	// record the state of this rank. Calls come one at a time, from a goroutine of the
+	// record the state of this rank. Calls are made one at a time, by a goroutine of the
 	// watch; Close waits for a call in progress. Dump may be nil.
 	Dump func(from int)
 }

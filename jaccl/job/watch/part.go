@@ -9,7 +9,7 @@ const maxEarly = 1 << 12
 // it.
 type parting struct {
 	hear  func(from int, p link.Parting)
-	early []struct { // partings that came before hear was set
+	early []struct { // partings received before hear was set
 		from int
 		p    link.Parting
 	}

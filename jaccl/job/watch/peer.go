@@ -39,7 +39,7 @@ type peer struct {
 	gone  bool      // the connection has ended
 	clock clock
 	asked int           // unanswered questions about the time
-	first chan struct{} // closed by complete: the first estimate of the clock is there, or none will come
+	first chan struct{} // closed by complete: the first estimate of the clock is available, or there will be none
 }
 
 type message struct {

@@ -31,7 +31,7 @@ type Watch struct {
 	settled bool         // best is decided, and down is closed
 	settle  *time.Timer  // calls decide; nil before the first notice
 	leaving bool         // this rank has left
-	asking               // where other ranks are
+	asking               // the whereabouts of other ranks
 	parting              // which groups other ranks have closed
 }
 
@@ -118,8 +118,8 @@ func (w *Watch) Host(rank int) string {
 func (w *Watch) name(rank int) string { return fmt.Sprintf("rank %d (%s)", rank, w.hosts[rank]) }
 
 // Announce implements link.Watch. It replaces the notice's From by this rank. The job is
-// down once other ranks' notices have had the time to come; see the package's
-// documentation. Announce does nothing if a failure is known or this rank has left.
+// down after a delay for other ranks' notices; see the package's documentation. Announce
+// does nothing if a failure is known or this rank has left.
 func (w *Watch) Announce(n link.Notice) {
 	n.From = w.rank
 	w.mu.Lock()

@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// batch is a list of requests in flight, for MPI_Testsome. MPI writes only to memory that
-// the batch owns and that lies in the heap, where it does not move.
+// batch is a list of requests in flight, for MPI_Testsome. MPI writes only to memory
+// owned by the batch, in the heap, where it does not move.
 type batch struct {
 	l      *library
 	mem    []byte // the array of the handles

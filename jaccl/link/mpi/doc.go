@@ -15,18 +15,18 @@
 //
 // Buffers that MPI still holds after a failed exchange cannot be taken back in general.
 // They are kept from the garbage collector for ever; their contents are undefined.
-// World.Close calls MPI_Finalize if all ranks come to it and nothing has failed.
-// Otherwise it does not, because MPI_Finalize would wait for the missing ranks for ever:
-// the process has to end, and then its launcher ends the others. This package does not
-// call MPI_Abort, which ends all processes at once; that is the launcher's task.
+// World.Close calls MPI_Finalize if all ranks call it and nothing has failed. Otherwise
+// it does not, because MPI_Finalize would wait for the missing ranks for ever: the
+// process has to end, and then its launcher ends the others. This package does not call
+// MPI_Abort, which ends all processes at once; that is the launcher's task.
 //
 // # Memory
 //
-// Buffers are the caller's own, and lie in Go's heap, which does not move them. UCX
-// caches its registrations of memory with InfiniBand devices, and does not notice when
-// Go's runtime returns memory to the system. So Open turns that cache off, with
-// UCX_RCACHE_ENABLE=n and UCX_IB_REG_METHODS=direct, and refuses other values of these
-// variables. Shared memory and TCP register nothing.
+// Buffers are the caller's own, in Go's heap, which does not move them. UCX caches its
+// registrations of memory with InfiniBand devices, and does not notice when Go's runtime
+// returns memory to the system. So Open turns that cache off, with UCX_RCACHE_ENABLE=n
+// and UCX_IB_REG_METHODS=direct, and refuses other values of these variables. Shared
+// memory and TCP register nothing.
 //
 // If a message is longer than its receive, some MPIs write past the buffer, and some
 // truncate the message silently. So every head has the number of bytes following, and

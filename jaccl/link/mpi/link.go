@@ -67,7 +67,7 @@ type peer struct {
 	posted   uint64 // receives that were posted since the link was made
 	received uint64 // receives that have ended
 	sent     uint64 // sends that have ended
-	left     bool   // the peer's bye has come
+	left     bool   // the peer's bye has arrived
 	leftSent uint64 // number of messages sent by the peer, from its bye
 }
 

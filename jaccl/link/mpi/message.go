@@ -5,7 +5,7 @@ import (
 )
 
 // messageBytes is the most bytes of data that one message carries. An exchange's account
-// counts whole messages, so they must be short enough for a deadline to see progress. The
+// counts whole messages, so they must be short enough for progress within a deadline. The
 // length also has to fit into C's int.
 const messageBytes = 16 << 20
 

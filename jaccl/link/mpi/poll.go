@@ -17,7 +17,7 @@ type pauser struct {
 }
 
 // sleepMoving is the time that a rank sleeps while data moves, because MPI moves data
-// only when called. While a peer has not come, sleeps become longer.
+// only when called. While waiting for a peer, sleeps become longer.
 const sleepMoving = 20 * time.Microsecond
 
 // newPauser returns a pauser using the C library's functions, because there may be more

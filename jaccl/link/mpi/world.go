@@ -24,7 +24,7 @@ const threadSerialized = 2
 // maxGather is the most bytes that one rank passes to a gather.
 const maxGather = 2 << 20
 
-// Options say which MPI to use. The zero Options are usable.
+// Options select the MPI to use. The zero Options are usable.
 type Options struct {
 	// Library is the file of MPI's library. If it is "", Open uses the file named by
 	// MLX_MPI_LIBNAME, or else the library of the MPI that started this process,
@@ -249,8 +249,8 @@ func (w *World) keep(b *batch) {
 	w.mu.Unlock()
 }
 
-// part notes a link that has been closed. The farewells of its peers may still come, and
-// MPI has to receive all messages before finalizing.
+// part notes a link that has been closed. The farewells of its peers may still arrive,
+// and MPI has to receive all messages before finalizing.
 func (w *World) part(l *transport) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -263,10 +263,10 @@ func (w *World) part(l *transport) {
 	w.parted = append(w.parted, l)
 }
 
-// Close ends MPI in this process when all ranks have called Close. If not all ranks call it
-// within the deadline, or MPI still holds requests of a failed exchange, it leaves MPI as
-// it is and returns an error that says so; the process has to end then, and its launcher
-// ends the others. Links are closed before the World. Close may be called twice.
+// Close ends MPI in this process when all ranks have called Close. If not all ranks call
+// it within the deadline, or MPI still holds requests of a failed exchange, it leaves MPI
+// as it is and returns an error to that effect; the process has to end then, and its
+// launcher ends the others. Links are closed before the World. Close may be called twice.
 func (w *World) Close() error {
 	w.mu.Lock()
 	closed := w.closed

@@ -275,7 +275,7 @@ func (l *transport) Transport() string { return "shm" }
 // Close implements link.Link. After Close, memory from Alloc and View is not valid any more;
 // leases still are.
 func (l *transport) Close() error {
-	// An exchange in progress sees closing, even if it sleeps, and releases mu.
+	// An exchange in progress notices closing, even if it sleeps, and releases mu.
 	l.closing.Store(true)
 	l.mapped.RLock()
 	if l.own != nil && l.own.mem != nil {

@@ -77,7 +77,7 @@ func (l *transport) exchange(ctx context.Context, x *link.Exchange) error {
 	}
 	w := l.waiter(ctx)
 	defer w.stop()
-	heads := false // all heads have come
+	heads := false // all heads have arrived
 	for {
 		// Close sets closing and then waits for this exchange to end.
 		if l.closing.Load() {
@@ -162,9 +162,9 @@ func (l *transport) serve(p *peer, x *link.Exchange, i int) (bool, error) {
 	return moved, nil
 }
 
-// needed reports whether the exchange in progress cannot continue without the peer. It can if
-// everything has been sent to the peer and nothing more is to come from it: the peer may then
-// have finished the exchange and closed its link.
+// needed reports whether the exchange in progress cannot continue without the peer. It
+// can if everything has been sent to the peer and nothing more is expected from it: the
+// peer may then have finished the exchange and closed its link.
 func (p *peer) needed() bool {
 	return !p.out.finished() || p.in.stage != stageHeads && p.in.stage != stageDone
 }
@@ -176,7 +176,7 @@ func closedBy(state uint32) error {
 	return fmt.Errorf("has %#x for its state, want open or closed", state)
 }
 
-// headed reports whether all heads have come.
+// headed reports whether all heads have arrived.
 func (l *transport) headed(x *link.Exchange) bool {
 	for _, rank := range x.Peers {
 		if l.peers[rank].in.stage != stageHeads {

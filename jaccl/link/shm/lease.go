@@ -104,7 +104,7 @@ func (l *transport) release(r lease) error {
 	return nil
 }
 
-// leased returns the offset of b in the arena if b lies in a lease; otherwise false.
+// leased returns the offset of b in the arena if b is in a lease; otherwise false.
 func (l *transport) leased(b []byte) (int64, bool) {
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
 	for _, r := range *l.leases.Load() {

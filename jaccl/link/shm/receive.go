@@ -17,7 +17,7 @@ const (
 	stageData               // the record of the data, with places
 	stageRing               // data from the ring
 	stageView               // data from the peer's arena
-	stageDone               // nothing: all has come
+	stageDone               // nothing: all has arrived
 )
 
 // receiver is the receiving half of exchanges with a peer.
@@ -28,12 +28,12 @@ type receiver struct {
 	// Of the exchange in progress.
 	stage  stage
 	seq    uint64
-	buf    []byte // the bytes of a record and its body that have come
+	buf    []byte // the bytes received of a record and its body
 	need   int    // the final length of buf; recordBytes until the record is known
 	record record
 	head   []byte   // the peer's head, in buf
 	parts  [][]byte // the buffers that are still to be filled
-	done   int      // bytes of parts[0] that have come
+	done   int      // bytes received of parts[0]
 	places []place  // the places that are still to be read
 	space  []place  // the array of places, kept for the next exchange
 }
@@ -47,7 +47,7 @@ func (r *receiver) begin(seq uint64, head bool) {
 	}
 }
 
-// expect sets the buffers for the data. It is called when all heads have come.
+// expect sets the buffers for the data. It is called when all heads have arrived.
 func (r *receiver) expect(parts [][]byte) {
 	r.parts, r.done = parts, 0
 	r.buf, r.need = r.buf[:0], recordBytes

@@ -51,7 +51,7 @@ func (p *producer) put(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// show lets the consumer see all that has been put, and reports whether that is more
+// show publishes all bytes put so far to the consumer, and reports whether there are more
 // than before.
 func (p *producer) show() bool {
 	if p.shown == p.at {

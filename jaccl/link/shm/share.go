@@ -41,7 +41,7 @@ func (l *transport) Alloc(n int) ([]byte, error) {
 }
 
 // take commits n bytes of this rank's segment at offset at. If the system has less than
-// that, the error says how much it has.
+// that, the error gives the amount available.
 func (l *transport) take(at, n int64) error {
 	if n == 0 {
 		return nil

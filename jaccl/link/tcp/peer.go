@@ -27,7 +27,7 @@ const (
 type stage uint8
 
 const (
-	nothing stage = iota // nothing: all of the exchange has come from the peer
+	nothing stage = iota // nothing: the peer's part of the exchange has arrived
 	heading              // the header and the head
 	headed               // the other peers' heads
 	flowing              // data
@@ -159,8 +159,8 @@ func (p *peer) filled(n int) error {
 	return p.parse()
 }
 
-// parse checks whether the header and the head have come, and if they have, whether they are
-// right. Then the stage is headed, or flowing if the exchange has no heads.
+// parse checks whether the header and the head have arrived, and if so, whether they are
+// valid. Then the stage is headed, or flowing if the exchange has no heads.
 func (p *peer) parse() error {
 	have := p.buf[p.r:p.w]
 	if len(have) < frame.Size {
@@ -198,7 +198,7 @@ func (p *peer) head() []byte {
 	return p.buf[start : start+p.header.Head : start+p.header.Head]
 }
 
-// flow begins to receive data into recv. It is called when all heads have come. Data that was
+// flow begins to receive data into recv. It is called when all heads have arrived. Data
 // read ahead is copied into recv.
 func (p *peer) flow(recv [][]byte) error {
 	p.incoming = total(recv)

@@ -291,9 +291,9 @@ func readSome(fd int, bufs [][]byte) (n, asked int, err error) {
 	return n, asked, err
 }
 
-// wait finds out which sockets are ready. With a timeout of -1 it sleeps until one is
-// ready or wake is called. With a timeout of 0 it does not sleep, and takes all sockets
-// for ready if they are few.
+// wait determines the ready sockets. With a timeout of -1 it sleeps until one is ready or
+// wake is called. With a timeout of 0 it does not sleep, and assumes that all sockets are
+// ready if they are few.
 func (p *poller) wait(active []*peer, timeout int) error {
 	p.polls, p.who = p.polls[:0], p.who[:0]
 	for i, peer := range active {

@@ -144,7 +144,7 @@ func (l *Link) match(site link.Site, all [][]byte) error {
 	}
 	for i := range all {
 		for at := range l.eps {
-			k, first := at%l.size, at/l.size*l.size // the other rank, and where the wire's offers begin
+			k, first := at%l.size, at/l.size*l.size // the other rank, and the offset of the wire's offers
 			if k >= i {
 				continue
 			}

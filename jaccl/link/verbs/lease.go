@@ -22,7 +22,7 @@ const (
 	// registered memory for anything else.
 	spareLots = 8
 	// maxSpan is the distance, in bytes, between the beginnings of a lot's regions. Each
-	// region is longer by one message, so that every message lies within one region.
+	// region is longer by one message, so that every message is within one region.
 	// Regions above 4 GiB are said to be damaged on Thunderbolt.
 	maxSpan uintptr = 3 << 30
 )

@@ -21,8 +21,8 @@ import (
 // in a frame of its own, after its length as 4 bytes, little-endian; the rest follows in
 // messages of the class selected by its length. The data for a peer then follows in
 // messages of its class: all data together, or buffer by buffer if both sides cut alike.
-// The last message ends where the data ends: no padding is sent, so a message may lie
-// anywhere in registered memory.
+// The last message ends with the data: no padding is sent, so a message may be anywhere
+// in registered memory.
 type Link struct {
 	rank, size int
 	lib        *rdma.Library
@@ -139,7 +139,7 @@ type exchange struct {
 	parts   [2][]part        // the parts that are sent, and those that are received, by endpoint
 	peers   []headState
 	heads   [][]byte
-	missing int  // heads that have not come
+	missing int  // heads not arrived yet
 	decided bool // Heads has been called, or there are no heads
 	out     [2][]byte
 	sendOut [2][][]byte
@@ -160,7 +160,7 @@ const lengthSize = 4
 // headFrames is the largest number of frames in a head.
 const headFrames = link.MaxHead / rdma.Frame
 
-// begin makes the flows that can be made before any head has come.
+// begin makes the flows that can be made before any head has arrived.
 func (s *exchange) begin(l *Link, x *link.Exchange) error {
 	bad := func(format string, a ...any) error { return fmt.Errorf("rdma: exchange: "+format, a...) }
 	if len(x.Head) > link.MaxHead {
@@ -225,7 +225,7 @@ func (s *exchange) Moved(i, sent, received int) {
 	}
 }
 
-// Step looks at the heads that have come. When all have come, it starts to receive data.
+// Step handles arrived heads. Once all have arrived, it starts to receive data.
 func (s *exchange) Step() (bool, error) {
 	if !s.decided {
 		if s.x.Head != nil {

@@ -23,7 +23,7 @@ const (
 // nothing. Such connections do not delay the ranks.
 type callers struct {
 	s       *sideChannel
-	l       net.Listener // closed when all ranks have come
+	l       net.Listener // closed when all ranks have connected
 	mu      sync.Mutex
 	silent  []net.Conn // connections that have not sent a rank, the oldest first
 	missing int        // number of ranks not connected yet

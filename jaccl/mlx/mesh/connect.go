@@ -35,11 +35,11 @@ import (
 // The communicator differs from other transports' communicators:
 //
 // Sums of f16 and bf16 are rounded after every addition, as in JACCL, because ranks of
-// both kinds must get equal results. Sums are added in rank order, even where JACCL adds
-// in the order of arrival. So sums of large arrays on three or more ranks may differ in
-// the last bits from another run of JACCL, but never between ranks. The sum of bools is
-// their disjunction. Maxima and minima are a > b ? a : b and a < b ? a : b, where a is
-// the earlier rank's value and b the later one's, including NaNs.
+// both kinds must get equal results. Sums are added in rank order, even if JACCL adds in
+// the order of arrival. So sums of large arrays on three or more ranks may differ in the
+// last bits from another run of JACCL, but never between ranks. The sum of bools is their
+// disjunction. Maxima and minima are a > b ? a : b and a < b ? a : b, where a is the
+// earlier rank's value and b the later one's, including NaNs.
 //
 // JACCL sends neither the name nor the length of an operation. Ranks do not notice that
 // they call different operations: they wait until the deadline, or get each other's

@@ -60,7 +60,7 @@ func (g *group) class(n int) int {
 }
 
 // step is a part of an operation on one wire that has been started. eps are the endpoints
-// taking part. then handles the messages that come, nil if nothing is to be done.
+// taking part. then handles arriving messages, nil if nothing is to be done.
 type step struct {
 	eps  []*rdma.Endpoint
 	then func() (done bool, err error)
@@ -141,7 +141,7 @@ func (w *wire) reduceAll(op reduce.Op, d graph.DType, dst, src []byte) step {
 }
 
 // sumScatter starts to send to member i the part of src beginning at byte i·stride, and
-// to reduce the parts that come. All parts have the length of dst.
+// to reduce arriving parts. All parts have the length of dst.
 func (w *wire) sumScatter(op reduce.Op, d graph.DType, dst, src []byte, stride int) step {
 	n := len(dst)
 	class := w.g.class(n)

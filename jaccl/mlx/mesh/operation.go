@@ -23,7 +23,7 @@ type operation struct {
 	c    *comm
 	call collective.Call
 	eps  []*rdma.Endpoint                // the endpoints taking part, of all wires
-	then []func() (done bool, err error) // handle the messages that come
+	then []func() (done bool, err error) // handle arriving messages
 	late time.Duration                   // the deadline
 
 	waited, paused time.Duration // at the last look: the time without progress, and the part of it during which this process was stopped

@@ -23,7 +23,7 @@ type party struct {
 	mu    sync.Mutex // held to write to connections
 	wg    sync.WaitGroup
 	// leaving is set before this rank closes its connections. After that, the end of a
-	// connection says nothing about the other rank.
+	// connection is no information about the other rank.
 	leaving atomic.Bool
 }
 
@@ -87,7 +87,7 @@ func (p *party) tell(n notice, from int) {
 			continue
 		}
 		c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
-		c.Write(b) // a rank that cannot be told finds out by itself
+		c.Write(b) // a rank that cannot be reached notices by itself
 	}
 }
 

@@ -91,8 +91,8 @@ func (o *operation) end(f func() *headless.FailureError) {
 	}
 }
 
-// watch starts a timer that poisons the ring when no byte has come or left for as long
-// as the deadline.
+// watch starts a timer that poisons the ring when no byte has arrived or left for the
+// duration of the deadline.
 func (o *operation) watch() *time.Timer {
 	var timer *time.Timer
 	o.mu.Lock() // until timer is set
