@@ -11,10 +11,10 @@ import (
 )
 
 // Fit returns the program with the largest blocks that needs at most `size` bytes on a
-// rank, inputs and results included, and its number of rows per block. It calls program
-// with `most` rows per block, then with half of them, and so on, and compiles each result
-// for cfg without running it. The blocks are those of primitives.InBlocks. If even blocks
-// of one row do not fit, the error gives the size of the smallest program. If program
+// rank, inputs and results included, and its number of rows per block (see
+// primitives.InBlocks). It calls program with `most` rows per block, then with half of
+// them, and so on, and compiles each result for cfg without running it. If even blocks of
+// one row do not fit, the error gives the size of the smallest program. If program
 // returns an error for some number of rows, for example because the tokens do not divide
 // into such blocks, Fit skips that number. If ctx ends, Fit returns its cause.
 func Fit(ctx context.Context, size int64, most int, cfg Config, program func(rows int) (*graph.Program, error)) (*graph.Program, int, error) {

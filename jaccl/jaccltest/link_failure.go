@@ -64,8 +64,8 @@ func (s linkSuite) context(t *testing.T) {
 	})
 }
 
-// peerCloses: ranks waiting for a peer closing its link, and ranks that come later, get a
-// *PeerError that names the peer, at the latest when the exchange says that the peer is
+// peerCloses: ranks waiting for a peer closing its link, and ranks arriving later, get a
+// *PeerError naming the peer, at the latest when the exchange reports that the peer is
 // gone.
 func (s linkSuite) peerCloses(t *testing.T) {
 	for _, before := range []bool{true, false} {
