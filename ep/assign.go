@@ -8,7 +8,7 @@ package ep
 // On entry next int32[E] holds, per expert, the pairs on lower ranks (see Before). On
 // return it also counts the pairs of these tokens, including dropped ones, so that a
 // batch can be assigned in pieces. Assign sets dropped bool[T,K], which may be nil, to
-// the pairs that were dropped, and returns their number. Count must have accepted idx.
+// the pairs that were dropped, returning their number. Count must have accepted idx.
 func Assign(routing []int32, dropped []bool, next, idx []int32, capacity int) int {
 	routing = routing[:2*len(idx)]
 	drops := 0

@@ -134,9 +134,9 @@ func (x CopyIndex) Routing(spread, next, routing []int32) {
 	}
 }
 
-// Choices sets spread int32[T,K] to the replica of each pair of chosen int32[T,K], which
-// holds the experts of kept pairs and -1 for others. The two may be the same slice. next
-// is as in Routing.
+// Choices sets spread int32[T,K] to the replica of each pair of chosen int32[T,K],
+// holding the experts of kept pairs and -1 for others. The two may be the same slice.
+// next is as in Routing.
 func (x CopyIndex) Choices(spread, next, chosen []int32) {
 	for i, e := range chosen {
 		if e >= 0 {

@@ -14,8 +14,8 @@ const (
 	// the choices. The sum therefore has the same bits as on one rank.
 	Rows Exchange = ""
 	// Sum adds the rows that a rank has for a token before sending, in the order of the
-	// choices, and rounds the result once. Fewer bytes are exchanged, and a sum is close
-	// to the sum on one rank.
+	// choices, rounding the result once. Fewer bytes are exchanged, and a sum is close to
+	// the sum on one rank.
 	Sum Exchange = "sum"
 )
 

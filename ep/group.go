@@ -37,8 +37,8 @@ func (g Group) Validate(ranks int) error {
 	return nil
 }
 
-// SendCounts sets rows[m] to the number of rows that member sends to member m,
-// and returns their sum. kept is the table after drops.
+// SendCounts sets rows[m] to the number of rows that member sends to member m, returning
+// their sum. kept is the table after drops.
 func (g Group) SendCounts(rows, kept []int32, member int) int {
 	sum := 0
 	for m := range g.Sources {
@@ -48,8 +48,8 @@ func (g Group) SendCounts(rows, kept []int32, member int) int {
 	return sum
 }
 
-// RecvCounts sets rows[m] to the number of rows that member receives from
-// member m, and returns their sum. kept is the table after drops.
+// RecvCounts sets rows[m] to the number of rows that member receives from member m,
+// returning their sum. kept is the table after drops.
 func (g Group) RecvCounts(rows, kept []int32, member int) int {
 	sum := 0
 	for m := range g.Sources {

@@ -1,10 +1,10 @@
 package ep
 
 // SendOrder sets order to the numbers t·K+k of the pairs that routing int32[T,K,2] keeps
-// for experts first to first+n-1, in order of (expert, t, k), and returns their number,
-// at most T·K. With all experts, this is the order of sending rows to members 0, 1, … and
-// of their return, because members own ascending experts. next int32[n] is scratch
-// memory. SendOrder is a counting sort: O(T·K + n).
+// for experts first to first+n-1, in order of (expert, t, k), returning their number, at
+// most T·K. With all experts, this is the order of sending rows to members 0, 1, … and of
+// their return, because members own ascending experts. next int32[n] is scratch memory.
+// SendOrder is a counting sort: O(T·K + n).
 func SendOrder(order, next, routing []int32, first int) int {
 	clear(next)
 	for i := 0; i < len(routing); i += 2 {
@@ -27,10 +27,10 @@ func SendOrder(order, next, routing []int32, first int) int {
 }
 
 // RecvOrder sets order[j] to the row, within member's zones, of the j-th row that member
-// receives, and returns the number of rows received. Rows arrive from members 0, 1, …,
-// and from each member in the order of SendOrder. Within its zone, a row is placed after
-// the rows of the same expert that arrived before it, so a zone is in token order.
-// Combine sends row order[j] back as the j-th row.
+// receives, returning the number of rows received. Rows arrive from members 0, 1, …, and
+// from each member in the order of SendOrder. Within its zone, a row is placed after the
+// rows of the same expert that arrived before it, so a zone is in token order. Combine
+// sends row order[j] back as the j-th row.
 //
 // On entry next holds the starts of the zones of member's experts (see Zones); on return
 // it holds the ends of their rows. kept is the table after drops.

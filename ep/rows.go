@@ -23,10 +23,10 @@ func Keep(chosen, next []int32, capacity int) {
 
 // RowsOut sets order to the tokens with rows to send, given the pairs chosen int32[T,k]
 // of a rank: the tokens for member 0, then for member 1, and so on, each part in token
-// order. It sets rows[m] to the number of rows for member m, and returns their sum, at
-// most T·min(k, members). It sets home int32[T,k], which may be nil, to the index in
-// order of the row that each pair shares with the token's other pairs for the same
-// member, -1 for a pair that is not kept. scratch has two elements per member.
+// order. It sets rows[m] to the number of rows for member m, returning their sum, at most
+// T·min(k, members). It sets home int32[T,k], which may be nil, to the index in order of
+// the row that each pair shares with the token's other pairs for the same member, -1 for
+// a pair that is not kept. scratch has two elements per member.
 func (g Group) RowsOut(order, rows, home, chosen []int32, k int, scratch []int32) int {
 	n := len(g.Sources)
 	last, next := scratch[:n], scratch[n:2*n] // by member: the token seen last, the next place
@@ -81,7 +81,7 @@ func (g Group) Comes(chosen []int32, member int) bool {
 // j-th row that the member receives and belongs to choice c of that row's token. Rows
 // arrive from members 0, 1, …, and from each member in the order of RowsOut. For rows
 // without a pair, from and choice are -1. RowsIn sets rows[m] to the number of rows from
-// member m, and returns their sum.
+// member m, returning their sum.
 //
 // chosen int32[T,k] has the pairs of the whole batch, and tokens has a part for each
 // source. On entry next holds the starts of the zones of member's experts (see Zones); on

@@ -74,8 +74,8 @@ func Totals(counts, demand, table []int32, capacity int) {
 	}
 }
 
-// Padded sets padded[e] to counts[e] rounded up to a multiple of align, and
-// returns the sum, in rows. padded and counts may be the same slice.
+// Padded sets padded[e] to counts[e] rounded up to a multiple of align, returning the
+// sum, in rows. padded and counts may be the same slice.
 func Padded(padded, counts []int32, align int) int {
 	sum := 0
 	for e, n := range counts {

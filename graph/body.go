@@ -21,8 +21,8 @@ type ScanParams struct {
 	Reverse bool
 	// Keep makes the derivative keep the values it needs from every iteration, in memory
 	// proportional to the number of iterations. Without Keep it keeps the carried values
-	// of every iteration and recomputes the body, which takes the time of one more
-	// forward pass.
+	// of every iteration and recomputes the body, taking the time of one more forward
+	// pass.
 	Keep bool
 }
 

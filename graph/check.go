@@ -94,7 +94,7 @@ func (c *checker) program(p *Program) error {
 	return nil
 }
 
-// equation checks e and adds its results to those defined.
+// equation checks e, adding its results to those defined.
 func (c *checker) equation(e *Eqn, defined map[*Value]bool) error {
 	if e == nil || e.Prim == nil {
 		return errors.New("the equation or its primitive is nil")

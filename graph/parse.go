@@ -100,7 +100,7 @@ func (p *parser) failf(line int, format string, args ...any) {
 	panic(buildError{&Error{Pos: Pos{File: p.file, Line: line}, Err: fmt.Errorf(format, args...)}})
 }
 
-// next returns the current token and moves on to the one after it.
+// next returns the current token, moving on to the one after it.
 func (p *parser) next() token {
 	t := p.tok
 	p.tok = p.after
@@ -305,8 +305,8 @@ func (p *parser) equation() {
 	}
 }
 
-// params reads the parameters up to the end of the line and returns a copy of
-// proto with these parameters.
+// params reads the parameters up to the end of the line, returning a copy of proto with
+// these parameters.
 func (p *parser) params(proto Primitive) Primitive {
 	prim := reflect.New(structOf(proto).Type()).Elem()
 	prim.Set(structOf(proto))

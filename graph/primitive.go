@@ -38,8 +38,8 @@ type Moves interface {
 	Moves()
 }
 
-// infer calls p.Infer and returns an error for types in blocks and 8-bit floats that
-// p does not support, and for a primitive that the text form cannot hold.
+// infer calls p.Infer, returning an error for types in blocks and 8-bit floats that p
+// does not support, and for a primitive that the text form cannot hold.
 func infer(p Primitive, in []Type) ([]Type, error) {
 	if err := written(p); err != nil {
 		return nil, err

@@ -29,8 +29,8 @@ func (v *Value) Dim(i int) int {
 	return v.Type.Shape[i]
 }
 
-// Named gives v a name for the text form and returns v. If another value of the
-// program has the same name, a number is printed after it.
+// Named gives v a name for the text form, returning v. If another value of the program
+// has the same name, a number is printed after it.
 func (v *Value) Named(name string) *Value {
 	v.Name = name
 	return v

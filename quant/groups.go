@@ -55,7 +55,7 @@ func Unpack(groups []Group, d graph.DType, blocks []byte) {
 	}
 }
 
-// unpack sets q to the integers of a block of 32, and returns its scale and offset.
+// unpack sets q to the integers of a block of 32, returning its scale and offset.
 func unpack(q *[32]byte, d graph.DType, b []byte) (scale, offset float32) {
 	switch d {
 	case graph.Q4_0:

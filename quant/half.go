@@ -19,8 +19,7 @@ func Half(b []byte) float32 {
 	return math.Float32frombits(sign | (x<<13 + (127-15)<<23))
 }
 
-// setHalf writes x rounded to the nearest f16, ties to even, and returns the
-// rounded value.
+// setHalf writes x rounded to the nearest f16, ties to even, returning the rounded value.
 func setHalf(b []byte, x float32) float32 {
 	u := math.Float32bits(x)
 	sign, h := u>>16&0x8000, uint32(0)

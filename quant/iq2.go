@@ -68,7 +68,7 @@ func encodeIQ2(b []byte, x []float32) {
 	}
 }
 
-// signsOf sets sizes to |x| and returns the signs of the first 7 elements. If an odd
+// signsOf sets sizes to |x|, returning the signs of the first 7 elements. If an odd
 // number of elements of x is negative, the smallest size is negated to make that number
 // even.
 func signsOf(sizes, x []float32) byte {

@@ -37,7 +37,7 @@ func encodeQ41(b []byte, x []float32) {
 }
 
 // fromPeak writes the scale d mapping the element with the largest absolute value to
-// -top, and returns 1/d.
+// -top, returning 1/d.
 func fromPeak(b []byte, x []float32, top float32) (inverse float32) {
 	peak := float32(0)
 	for _, v := range x {

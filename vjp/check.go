@@ -18,7 +18,7 @@ import (
 // because this package runs nothing itself.
 type Runner func(p *graph.Program) (Eval, error)
 
-// Eval evaluates a program on arrays by input name and returns its results.
+// Eval evaluates a program on arrays by input name, returning its results.
 type Eval func(ctx context.Context, in map[string]array.Array) ([]array.Array, error)
 
 // CheckOptions are the options of Check.

@@ -17,7 +17,7 @@ type Function struct {
 	To   *uintptr
 }
 
-// Bind looks up functions and returns the names of those missing in the library, in the
+// Bind looks up functions, returning the names of those missing in the library, in the
 // given order.
 func (l Library) Bind(functions ...Function) (missing []string) {
 	for _, f := range functions {

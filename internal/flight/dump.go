@@ -78,8 +78,8 @@ func (d Dump) Write(w io.Writer) error {
 // Name is the name of a rank's file in a folder of records.
 func (d Dump) Name() string { return fmt.Sprintf("flight-rank%d.json", d.Rank) }
 
-// Save writes the record to its file in the folder, which it creates if needed, and
-// returns the file's path. The file is complete or absent.
+// Save writes the record to its file in the folder, which it creates if needed, returning
+// the file's path. The file is complete or absent.
 func (d Dump) Save(folder Folder) (string, error) {
 	root, err := folder.open()
 	if err != nil {

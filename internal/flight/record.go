@@ -76,7 +76,7 @@ func (r *Recorder) Begun() int64 {
 	return r.n
 }
 
-// begin records that an operation starts and returns its number.
+// begin records that an operation starts, returning its number.
 func (r *Recorder) begin(c collective.Call, ranks []int, peer int, bytes int64) int64 {
 	now := time.Now()
 	r.mu.Lock()
@@ -87,7 +87,7 @@ func (r *Recorder) begin(c collective.Call, ranks []int, peer int, bytes int64) 
 	return n
 }
 
-// end records the outcome of operation n and returns err.
+// end records the outcome of operation n, returning err.
 func (r *Recorder) end(n int64, err error) error {
 	now := time.Now()
 	r.mu.Lock()

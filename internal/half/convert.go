@@ -5,8 +5,8 @@ import "unsafe"
 // vector is the number of elements converted at once.
 const vector = 16
 
-// WidenBrain sets dst[i] to src[i] for the first n elements and returns n, which
-// is at most the length of src. dst must be at least as long as src.
+// WidenBrain sets dst[i] to src[i] for the first n elements, returning n, which is at
+// most the length of src. dst must be at least as long as src.
 func WidenBrain[H ~uint16](dst []float32, src []H) int {
 	return convert(widenBrain, 1, len(src), dst, 0, src, 0)
 }
@@ -16,9 +16,9 @@ func WidenHalf[H ~uint16](dst []float32, src []H) int {
 	return convert(widenHalf, 1, len(src), dst, 0, src, 0)
 }
 
-// NarrowBrain sets dst[i] to src[i] rounded to bf16, to nearest and ties to even,
-// for the first n elements, and returns n, which is at most the length of src.
-// dst must be at least as long as src.
+// NarrowBrain sets dst[i] to src[i] rounded to bf16, to nearest and ties to even, for the
+// first n elements, returning n, which is at most the length of src. dst must be at least
+// as long as src.
 func NarrowBrain[H ~uint16](dst []H, src []float32) int {
 	return convert(narrowBrain, 1, len(src), dst, 0, src, 0)
 }
@@ -39,8 +39,8 @@ func WidenE5M2[B ~uint8](dst []float32, src []B) int {
 }
 
 // NarrowE4M3 sets dst[i] to src[i] rounded to f8_e4m3 like array.E4M3Of, for the first n
-// elements, and returns n, which is at most the length of src. dst must be at least as
-// long as src.
+// elements, returning n, which is at most the length of src. dst must be at least as long
+// as src.
 func NarrowE4M3[B ~uint8](dst []B, src []float32) int {
 	return convert(narrowE4M3, 1, len(src), dst, 0, src, 0)
 }

@@ -37,7 +37,7 @@ func vectors() bool { return best() != none }
 
 func (c conversion) run(x block) int { return c.by(best(), x) }
 
-// by converts a block with the instruction set and returns the length of its rows, or 0.
+// by converts a block with the instruction set, returning the length of its rows, or 0.
 func (c conversion) by(i instructions, x block) int {
 	switch i {
 	case none:

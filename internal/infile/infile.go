@@ -160,7 +160,7 @@ func All(path string, r io.Reader, limit int64) ([]byte, error) {
 	return b, err
 }
 
-// Head is All for the first limit bytes of r, and reports whether there are more.
+// Head is All for the first limit bytes of r, reporting whether there are more.
 func Head(path string, r io.Reader, limit int64) (b []byte, more bool, err error) {
 	b, err = io.ReadAll(io.LimitReader(r, min(limit, math.MaxInt64-1)+1))
 	if named := (*fs.PathError)(nil); err != nil && !errors.As(err, &named) {

@@ -34,7 +34,7 @@ func Float64s[T Float](x []T) []float64 {
 	return unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
 
-// Evenly divides n into the fewest equal pieces not longer than most, and returns the
+// Evenly divides n into the fewest equal pieces not longer than most, returning the
 // length of a piece, rounded up to a multiple of unit.
 func Evenly(n, most, unit int) int {
 	pieces := (n + most - 1) / most

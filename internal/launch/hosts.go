@@ -20,7 +20,7 @@ import (
 const answer = 15 * time.Second
 
 // reach reduces the hosts to the ones that answer, or to as many of them as the ranks run
-// on, and reports whether there are enough. A job needing all hosts fails when starting.
+// on, reporting whether there are enough. A job needing all hosts fails when starting.
 func (j *job) reach(ctx context.Context) bool {
 	if j.MinHosts == 0 {
 		return true

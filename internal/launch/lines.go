@@ -50,7 +50,7 @@ func (l *lines) copy(r io.Reader) {
 
 // copyRest forwards the rest of a pipe after its rank has ended. A process started by the
 // rank may hold the pipe for ever, if it has left the rank's process group. So copyRest
-// waits for at most drain, and reads a limited number of bytes.
+// waits for at most drain, reading a limited number of bytes.
 func (l *lines) copyRest(r *os.File) {
 	const most = 4 << 20 // bytes; a pipe holds 64 KiB, or up to 1 MiB if a process asks for more
 	chunk := make([]byte, 32<<10)

@@ -85,8 +85,8 @@ const (
 	longestPause = time.Minute
 )
 
-// pause waits before a restart, and reports whether to restart: a signal and the end of
-// ctx prevent it.
+// pause waits before a restart, reporting whether to restart: a signal and the end of ctx
+// prevent it.
 func (j *job) pause(ctx context.Context) bool {
 	if j.restart == 0 || j.again {
 		return true
@@ -373,9 +373,9 @@ func (j *job) hurry(d time.Duration) {
 	j.err.hurry(d)
 }
 
-// flush returns when all output has been written, or was given up, and reports whether
-// all was written. A job without failure waits for its readers without limit. A signal
-// ends that.
+// flush returns when all output has been written, or was given up, reporting whether all
+// was written. A job without failure waits for its readers without limit. A signal ends
+// that.
 func (j *job) flush() (complete bool) {
 	complete, written := true, make(chan struct{})
 	go func() {
@@ -457,7 +457,7 @@ func (j *job) culprit() ended {
 	return f
 }
 
-// report names the rank that failed first, and returns the job's exit status.
+// report names the rank that failed first, returning the job's exit status.
 func (j *job) report() int {
 	if j.first == nil {
 		return 0

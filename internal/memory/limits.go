@@ -92,8 +92,8 @@ func addresses(root fs.FS) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// number reads a file with one number. It returns false if the file cannot be read, or has
-// the word max, which means no limit.
+// number reads a file with one number. It returns false if the file cannot be read, or
+// has the word max, meaning no limit.
 func number(root fs.FS, name string) (int64, bool) {
 	b, err := fs.ReadFile(root, name)
 	if err != nil {

@@ -197,7 +197,7 @@ func (l *loop) instead(in []*graph.Value) []*graph.Value {
 	return list
 }
 
-// apply adds the new loop, if it has results, and returns the replacements for the old
+// apply adds the new loop, if it has results, returning the replacements for the old
 // results: nil for unused ones.
 func (l *loop) apply(t *graph.Tracer, in []*graph.Value) []*graph.Value {
 	args := make([]*graph.Value, len(l.args))

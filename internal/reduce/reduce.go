@@ -198,7 +198,7 @@ func choose[E any, N number](r Op, y, z []E, a, b []N) {
 	}
 }
 
-// foldWide reduces 2-byte numbers in f32 and rounds once.
+// foldWide reduces 2-byte numbers in f32, rounding once.
 func foldWide[E array.Brain | array.Half](a *Accumulator, r Op, srcs [][]byte, dst []byte, widen func([]float32, []E), narrow func([]E, []float32)) []byte {
 	n := len(dst) / 2
 	sum, wide := elements[float32](Words(a.total[:]))[:n], elements[float32](Words(a.wide[:]))[:n]

@@ -99,7 +99,8 @@ var options = sync.OnceValue(func() json.Options {
 		json.WithUnmarshalers(json.JoinUnmarshalers(json.UnmarshalFromFunc(element[int]), json.UnmarshalFromFunc(element[int32]), json.UnmarshalFromFunc(element[float64]), json.UnmarshalFromFunc(element[string]))))
 })
 
-// element refuses null as an element of a list, and leaves other values to the usual functions.
+// element refuses null as an element of a list, leaving other values to the usual
+// functions.
 func element[T any](d *jsontext.Decoder, _ *T) error {
 	if list, _ := d.StackIndex(d.StackDepth()); list == '[' && d.PeekKind() == 'n' {
 		return &json.SemanticError{JSONKind: 'n'}

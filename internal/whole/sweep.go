@@ -66,7 +66,7 @@ func newTemporary(root *os.Root, name string, perm fs.FileMode) (f *os.File, tem
 	}
 }
 
-// Temporary makes a file in a folder, readable by this user only, and returns it with the
+// Temporary makes a file in a folder, readable by this user only, returning it with the
 // function that closes and removes it. It also removes leftovers of killed processes.
 func Temporary(folder, name string) (f *os.File, remove func() error, err error) {
 	root, err := os.OpenRoot(folder)
@@ -88,8 +88,8 @@ func Temporary(folder, name string) (f *os.File, remove func() error, err error)
 	}, nil
 }
 
-// Scratch makes a folder in another one, and returns it with the function that removes
-// it. It also removes leftovers of killed processes.
+// Scratch makes a folder in another one, returning it with the function that removes it.
+// It also removes leftovers of killed processes.
 func Scratch(folder, name string) (path string, remove func() error, err error) {
 	Sweep(folder)
 	for {

@@ -19,8 +19,8 @@ import (
 // for other ranks to report their whereabouts.
 const grace = 250 * time.Millisecond
 
-// fail poisons the job with f, unless the job is poisoned already, and returns the
-// failure that poisoned it. It does not block.
+// fail poisons the job with f, unless the job is poisoned already, returning the failure
+// that poisoned it. It does not block.
 func (e *engine) fail(f *failure, c collective.Call) *failure {
 	e.mu.Lock()
 	defer e.mu.Unlock()

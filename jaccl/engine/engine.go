@@ -121,7 +121,8 @@ func (e *engine) Among(ranks []int) (jaccl.Group, error) {
 	return e.group(groupKey(ranks, e.closes), ranks), nil
 }
 
-// group returns the group with that key, and makes it if it does not exist. The caller holds mu.
+// group returns the group with that key, making it if it does not exist. The caller holds
+// mu.
 func (e *engine) group(key string, ranks []int) *linkGroup {
 	g := e.groups[key]
 	if g == nil {

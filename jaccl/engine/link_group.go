@@ -137,7 +137,8 @@ func (g *linkGroup) forget() {
 	clear(g.srcs)
 }
 
-// prepare makes the head of p and puts it into x. It returns an error if the head is too large.
+// prepare makes the head of p, putting it into x. It returns an error if the head is too
+// large.
 func (g *linkGroup) prepare(p *post, x *link.Exchange) error {
 	h := &g.heads[g.index]
 	p.claim(&h.claim)
@@ -156,7 +157,7 @@ func (g *linkGroup) prepare(p *post, x *link.Exchange) error {
 	return nil
 }
 
-// hear reads the head of member i and keeps its claim. It returns an error if the head is
+// hear reads the head of member i, keeping its claim. It returns an error if the head is
 // invalid or belongs to an operation of another group.
 func (g *linkGroup) hear(i int, b []byte) error {
 	h := &g.heads[i]

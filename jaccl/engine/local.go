@@ -58,8 +58,8 @@ type job struct {
 	closes []map[string]int       // by rank, and by the ranks of a group: the number of times the rank has closed it
 }
 
-// fail poisons the job with f, unless the job is poisoned already, and returns the
-// failure that poisoned it. The caller holds mu.
+// fail poisons the job with f, unless the job is poisoned already, returning the failure
+// that poisoned it. The caller holds mu.
 func (j *job) fail(f *failure) *failure {
 	if j.first == nil {
 		j.first = f
@@ -113,8 +113,8 @@ func (c *comm) open(ranks []int) *member {
 	return c.job.group(groupKey(ranks, c.job.closes[c.rank]), ranks, c.rank)
 }
 
-// group returns the group with the given key, as seen by the rank, and makes it if it
-// does not exist. The caller holds mu.
+// group returns the group with the given key, as seen by the rank, making it if it does
+// not exist. The caller holds mu.
 func (j *job) group(key string, ranks []int, rank int) *member {
 	r := j.groups[key]
 	if r == nil {

@@ -25,8 +25,8 @@ type parted struct {
 	waiting int            // number of other members, if this rank has closed the group; else -1
 }
 
-// group returns the state of a group, and makes an entry if there is none; nil if there
-// are too many. The caller holds mu.
+// group returns the state of a group, making an entry if there is none; nil if there are
+// too many. The caller holds mu.
 func (p *partings) group(id uint64) *parted {
 	g := p.of[id]
 	if g == nil && len(p.of) < maxPartings {

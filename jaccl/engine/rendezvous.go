@@ -145,8 +145,8 @@ func (r *rendezvous) obstacle() *failure {
 	return nil
 }
 
-// begin waits until all members have arrived. It reports whether this member has a
-// share of the work to do, and returns the failure if the operation has failed.
+// begin waits until all members have arrived. It reports whether this member has a share
+// of the work to do, returning the failure if the operation has failed.
 func (m *member) begin(ctx context.Context, c collective.Call, last bool) (work bool, f *failure) {
 	if last {
 		m.r.open(m)
@@ -262,9 +262,9 @@ func (j *job) where(rank int) link.Waiting {
 	return link.Waiting{}
 }
 
-// done notes that this member has finished its share, and reports whether all members
-// have. If not, the last one to finish wakes this member. All members are in the
-// operation, so waiting for the wake-up needs no deadline.
+// done notes that this member has finished its share, reporting whether all members have.
+// If not, the last one to finish wakes this member. All members are in the operation, so
+// waiting for the wake-up needs no deadline.
 func (m *member) done() bool {
 	if m.r.busy.Add(-1) > 0 {
 		return false
@@ -282,7 +282,7 @@ func (m *member) wakeOthers() {
 	}
 }
 
-// fail poisons the job with f and returns the error of this member.
+// fail poisons the job with f, returning the error of this member.
 func (m *member) fail(ctx context.Context, c collective.Call, f *failure) error {
 	m.r.job.mu.Lock()
 	f = m.r.job.fail(f)

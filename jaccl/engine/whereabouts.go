@@ -53,7 +53,7 @@ func (w *place) answer(of int) link.Waiting {
 	return a
 }
 
-// blamed asks all ranks for their whereabouts and returns the ranks to blame. This rank
+// blamed asks all ranks for their whereabouts, returning the ranks to blame. This rank
 // waits for the suspects. The suspects that do not answer, or are in no operation, are to
 // blame. If every suspect waits in an operation, blamed continues with the ranks for
 // which the suspects wait, and so on; if all of these wait, the suspects are to blame.

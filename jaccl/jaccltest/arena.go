@@ -46,7 +46,7 @@ func (a *arena) close() error {
 	return a.release()
 }
 
-// next begins a trial and returns the arena for it. It returns nil for some members of
+// next begins a trial, returning the arena for it. It returns nil for some members of
 // some trials, so that operations also have members with and without buffers in lent
 // memory.
 func (a *arena) next(o op, member int) *arena {

@@ -75,7 +75,7 @@ func closedTwice[C io.Closer](t *testing.T, ranks []C, n int) []C {
 	return ranks
 }
 
-// Each runs f for all ranks at the same time and returns the errors by rank.
+// Each runs f for all ranks at the same time, returning the errors by rank.
 func Each[C any](ranks []C, f func(C) error) []error {
 	errs := make([]error, len(ranks))
 	var wg sync.WaitGroup

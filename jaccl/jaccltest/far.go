@@ -57,8 +57,8 @@ func (f *Far) end(err error) {
 	clear(f.calls)
 }
 
-// Open makes the rank open the communicator of a new job, and returns it. It has to be called
-// for all ranks of the job.
+// Open makes the rank open the communicator of a new job, returning it. It has to be
+// called for all ranks of the job.
 func (f *Far) Open() (jaccl.Communicator, error) {
 	a := f.ask(context.Background(), request{Kind: "open"})
 	if err := a.error(nil, nil); err != nil {

@@ -64,7 +64,7 @@ func (g *farEnd) Rank() int    { return g.farGroup.Rank }
 func (g *farEnd) Size() int    { return g.farGroup.Size }
 func (g *farEnd) Ranks() []int { return slices.Clone(g.farGroup.Ranks) }
 
-// do sends r with copies of these buffers to the rank, and copies the result into dst.
+// do sends r with copies of these buffers to the rank, copying the result into dst.
 func (g *farEnd) do(ctx context.Context, r request, dst, src [][]byte) (answer, error) {
 	blocks, places := pack(dst, src)
 	r.Group, r.Blocks, r.Dst, r.Src = g.ID, blocks, places[0], places[1]

@@ -20,7 +20,7 @@ type place struct {
 
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// pack copies buffers into blocks, and returns the places of each list of buffers.
+// pack copies buffers into blocks, returning the places of each list of buffers.
 func pack(all ...[][]byte) (blocks []block, places [][]place) {
 	var bufs [][]byte
 	for _, list := range all {

@@ -61,7 +61,7 @@ type server struct {
 	bad     bool  // an operation has failed
 }
 
-// group keeps g and returns its description for the other end; nil for nil.
+// group keeps g, returning its description for the other end; nil for nil.
 func (s *server) group(g jaccl.Group) *farGroup {
 	if g == nil {
 		return nil
@@ -72,7 +72,7 @@ func (s *server) group(g jaccl.Group) *farGroup {
 	return &farGroup{ID: len(s.groups) - 1, Rank: g.Rank(), Size: g.Size(), Ranks: g.Ranks()}
 }
 
-// do executes r and returns the answer, without its ID.
+// do executes r, returning the answer, without its ID.
 func (s *server) do(ctx context.Context, r *request) (a answer) {
 	var err error
 	s.mu.Lock()

@@ -54,7 +54,8 @@ func (p parting) want(ranks []int, member int) []int {
 	return out
 }
 
-// apart splits g, the group of ranks, and returns this rank's new group and that group's ranks.
+// apart splits g, the group of ranks, returning this rank's new group and that group's
+// ranks.
 func (p parting) apart(c jaccl.Communicator, g jaccl.Group, ranks []int, seq int) (jaccl.Group, []int, error) {
 	want := p.want(ranks, g.Rank())
 	part, err := g.Split(background(), collective.Call{Op: "split", Seq: seq, Pos: graph.Pos{File: "split.go", Line: seq}}, p.color(g.Rank()), p.key(g.Rank()))

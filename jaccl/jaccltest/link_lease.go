@@ -48,7 +48,7 @@ func (s linkSuite) lease(t *testing.T) {
 	}
 }
 
-// borrow runs exchanges with buffers in leases, at odd offsets, and returns the last lease.
+// borrow runs exchanges with buffers in leases, at odd offsets, returning the last lease.
 // release is nil if the link lends no memory.
 func borrow(ctx context.Context, l link.Link) ([]byte, func() error, error) {
 	const size, each = 1 << 20, 100_003

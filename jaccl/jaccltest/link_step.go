@@ -71,7 +71,7 @@ func cuts(b []byte, seed int) [][]byte {
 	return out
 }
 
-// run does a rank's part of a step and checks the received data.
+// run does a rank's part of a step, checking the received data.
 func (s step) run(ctx context.Context, l link.Link, x *link.Exchange) error {
 	me := l.Rank()
 	x.Peers, x.Send, x.Recv = x.Peers[:0], nil, nil

@@ -11,7 +11,7 @@ import (
 )
 
 // PlayRank runs one rank's part of operations chosen by seed. It checks the results bit
-// for bit, and returns an error describing the first difference. Every rank of the job
+// for bit, returning an error describing the first difference. Every rank of the job
 // calls it with the same seed, each in a process of its own, or all in one process. It
 // leaves the communicator open and at the same operation as the other ranks.
 //

@@ -60,8 +60,8 @@ type mix struct {
 	heads      [][]byte   // the peers' heads, by index in Peers
 
 	// ctx is derived from parent, the context of the last exchange. If an exchange fails
-	// on one lane, ctx ends, which ends the exchange on the other lanes. No exchange
-	// follows after that.
+	// on one lane, ctx ends, ending the exchange on the other lanes. No exchange follows
+	// after that.
 	parent, ctx context.Context
 	cancel      context.CancelCauseFunc
 
@@ -219,7 +219,7 @@ func (m *mix) only(x *Exchange) *lane {
 	return m.lanes[k]
 }
 
-// divide makes each lane's part of x and returns the number of lanes that have one.
+// divide makes each lane's part of x, returning the number of lanes that have one.
 func (m *mix) divide(x *Exchange) (open int) {
 	for _, l := range m.lanes {
 		p := &l.x

@@ -108,7 +108,7 @@ type Whereabouts interface {
 	// not block; it may be called from any goroutine, until Close. Answer is called once,
 	// before Ask.
 	Answer(f func() Waiting)
-	// Ask asks all other ranks and returns their answers, by rank. It blocks until all
+	// Ask asks all other ranks, returning their answers, by rank. It blocks until all
 	// ranks that have not left have answered. When d has passed, a failure is known or
 	// the watch is closed, Ask returns the answers received by then.
 	Ask(d time.Duration) map[int]Waiting

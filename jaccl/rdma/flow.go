@@ -64,7 +64,7 @@ func (c *cursor) run(pieces [][]byte) []byte {
 	return pieces[c.piece][c.off:]
 }
 
-// copyOut fills dst from the pieces and moves the cursor.
+// copyOut fills dst from the pieces, moving the cursor.
 func (c *cursor) copyOut(dst []byte, pieces [][]byte) {
 	for len(dst) > 0 {
 		n := copy(dst, c.run(pieces))
@@ -72,7 +72,7 @@ func (c *cursor) copyOut(dst []byte, pieces [][]byte) {
 	}
 }
 
-// copyIn writes src into the pieces and moves the cursor.
+// copyIn writes src into the pieces, moving the cursor.
 func (c *cursor) copyIn(pieces [][]byte, src []byte) {
 	for len(src) > 0 {
 		n := copy(c.run(pieces), src)

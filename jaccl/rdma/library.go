@@ -127,7 +127,7 @@ func (l *Library) devices(f func(device uintptr, name string) bool) error {
 	return nil
 }
 
-// open opens the named device and returns its context.
+// open opens the named device, returning its context.
 func (l *Library) open(name string) (uintptr, error) {
 	var names []string
 	var ctx uintptr

@@ -65,7 +65,7 @@ func (s Settings) Check() error {
 	return nil
 }
 
-// Limits opens the devices of a row and returns their numbers of queue pairs and memory
+// Limits opens the devices of a row, returning their numbers of queue pairs and memory
 // regions: from the settings, or else from the device.
 func (s Settings) Limits(lib *Library, open Adapters, row []string) (Limits, error) {
 	limits := Limits{}

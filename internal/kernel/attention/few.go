@@ -167,8 +167,8 @@ func (w *lanes) fewAdjust(b laneBlock, p []float32, bias Rows[float32], j, n int
 	}
 }
 
-// fewValues scales the rows of c by keep, and adds the values of n keys, weighted by p.
-// It sets total.
+// fewValues scales the rows of c by keep, adding the values of n keys, weighted by p. It
+// sets total.
 func (w *lanes) fewValues(b laneBlock, p, v []float32, stride, n int, c []float32) {
 	_, _, _ = v[(n-1)*stride+b.V-1], p[(b.n-1)*laneKeys+n-1], c[b.n*b.V-1]
 	s, f := &w.few, &w.set.few

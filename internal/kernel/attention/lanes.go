@@ -11,8 +11,8 @@ import (
 
 // These are the sizes of blocks of attention in lanes, in which every lane of a vector is
 // a query. Scores have a row for each key and a column for each query. So softmax runs
-// down the lanes, without sums across them, and leaves the powers in the layout of the
-// next product. Measured at D=64 with AVX-512 on a core with caches of 48 KiB and 1 MiB.
+// down the lanes, without sums across them, leaving the powers in the layout of the next
+// product. Measured at D=64 with AVX-512 on a core with caches of 48 KiB and 1 MiB.
 const (
 	laneQueries = 96 // a product handles laneGroup of them at once
 	laneKeys    = 96
@@ -277,7 +277,7 @@ func (w *lanes) softmax(b laneBlock, keys, values, p []float32, bias Rows[float3
 	}
 }
 
-// adjust caps the scores of cn columns from c on and the n keys from j0 on, and adds the
+// adjust caps the scores of cn columns from c on and the n keys from j0 on, adding the
 // bias. If slopes is not nil, it is set to the derivative of the cap.
 func (w *lanes) adjust(b laneBlock, p, slopes []float32, bias Rows[float32], j0, c, cn, n int) {
 	for r := 0; b.Cap != 0 && r < n; r++ {

@@ -61,8 +61,8 @@ func (w *lanes) pack(a Attention[float32], k, v Rows[float32], kept *[2]Stored, 
 	return keys[j0*wide:], values[j0*broad:]
 }
 
-// copyBlock copies n keys and values from j on to the rows of keys and values, and
-// records whether the values have an Inf or a NaN.
+// copyBlock copies n keys and values from j on to the rows of keys and values, recording
+// whether the values have an Inf or a NaN.
 func (w *lanes) copyBlock(a Attention[float32], k, v Rows[float32], kept *[2]Stored, keys, values []float32, j, n int) {
 	if !kept[0].some() {
 		w.copyRows(keys, k.from(j), k.Stride, n, a.D, 1)

@@ -37,7 +37,7 @@ import (
 // This is the contract: all kernels have these bits. An element of y depends only on its
 // row of x and its row of weights.
 //
-// A block of x with a NaN or an infinity has the scale NaN, which makes y NaN.
+// A block of x with a NaN or an infinity has the scale NaN, making y NaN.
 //
 // Multiply does not start goroutines. To share work, split the rows of weights rather
 // than the rows of x, because a call reads all of its weights once for every 64 rows of
@@ -327,7 +327,7 @@ func (p *quantProduct) fetch(j int) *byte {
 	return &p.w[len(p.w)-1]
 }
 
-// finish adds the products of the last `rest` blocks to sum, and writes it to y.
+// finish adds the products of the last `rest` blocks to sum, writing it to y.
 func (p *quantProduct) finish(i, j int, sum float32) {
 	if p.rest > 0 {
 		sum = quantRest(p.d, sum, p.whole, p.whole+p.rest, p.x[i*p.xb:], p.w[j*p.wb:])

@@ -170,7 +170,7 @@ func (p *panelProduct) unit() (elements, bytes int) {
 }
 
 // packPanel makes a panel of the elements [from, to) of the rows of weights from j on,
-// and returns its number of units. If there are fewer than 32 rows, it repeats the last.
+// returning its number of units. If there are fewer than 32 rows, it repeats the last.
 func (p *panelProduct) packPanel(work *panelWork, j, from, to int) int {
 	elements, _ := p.unit()
 	units := (to - from + elements - 1) / elements
@@ -209,8 +209,8 @@ func (p *panelProduct) packRows(work *panelWork, at, n int, row func(l int) *byt
 	*a = packArgs{} // the pool keeps no weights
 }
 
-// products32 multiplies the panel by the rows i0 to i1-1 of x, from element `from` on, and
-// writes y if this was the last piece. It divides the rows into the fewest calls.
+// products32 multiplies the panel by the rows i0 to i1-1 of x, from element `from` on,
+// writing y if this was the last piece. It divides the rows into the fewest calls.
 func (p *panelProduct) products32(work *panelWork, i0, i1, j, from, units int, last bool) {
 	elements, bytes := p.unit()
 	a := &work.args

@@ -70,7 +70,7 @@ func (s *set) strips(d graph.DType, m, n, k int) *[stripMost]func(*byte) {
 }
 
 // strips multiplies all rows of x, up to stripMost at a time, by the whole strips of
-// weights, and returns the number of their rows.
+// weights, returning the number of their rows.
 func (p *quantProduct) strips(m, units int, products *[stripMost]func(*byte)) int {
 	a := stripWorks.Get().(*stripArgs)
 	defer stripWorks.Put(a)

@@ -51,7 +51,7 @@ func floatArithmetic[T float32 | float64]() *arithmetic[T] {
 // halfTile is the number of 16-bit numbers widened at a time.
 const halfTile = 512
 
-// halfArithmetic computes in float32 and rounds once.
+// halfArithmetic computes in float32, rounding once.
 func halfArithmetic[E Half](widen func(dst []float32, src []E), narrow func(dst []E, src []float32)) *arithmetic[E] {
 	return &arithmetic[E]{
 		MultiplyHalfPanels[E, E],

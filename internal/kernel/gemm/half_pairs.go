@@ -229,8 +229,8 @@ func (p *pairProduct) rows(i0, in, k0, kn int) pairLeft {
 	return l
 }
 
-// of makes t read A from row i of l on, and returns the number of rows from there with
-// the same layout.
+// of makes t read A from row i of l on, returning the number of rows from there with the
+// same layout.
 func (l *pairLeft) of(t *halfWork, i, m int) int {
 	if i < l.first {
 		t.a, t.rowStride, t.squareStep, t.sixteen = unsafe.Pointer(&l.at[i*l.stride]), uintptr(2*l.stride), 4*squarePairs, uintptr(2*squareRows*l.stride)

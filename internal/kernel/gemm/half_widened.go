@@ -139,10 +139,9 @@ func streamOf(streams [3]func(*byte), rows int) (func(*byte), int) {
 	return streams[rows-1], rows
 }
 
-// widenBlock copies a block of a matrix to buf, in float32, and returns the copy's
-// strides. Rows are contiguous in the copy, or columns if they are contiguous in src.
-// There is a gap between them, because caches work badly with strides that are powers of
-// two.
+// widenBlock copies a block of a matrix to buf, in float32, returning the copy's strides.
+// Rows are contiguous in the copy, or columns if they are contiguous in src. There is a
+// gap between them, because caches work badly with strides that are powers of two.
 func widenBlock[E Half](dry *kernel.Dry, buf *[]float32, src []E, rows, cols, rs, cs int) (toRS, toCS int) {
 	if cs != 1 && rs == 1 {
 		toCS, toRS = widenBlock(dry, buf, src, cols, rows, cs, rs)

@@ -273,7 +273,7 @@ func (p *products) lanes(v [4]value) value {
 	return p.mixed("addp", "4s", ab, cd)
 }
 
-// push moves the lanes of `lanes` down by one, and sets the last to the sum of v's lanes.
+// push moves the lanes of `lanes` down by one, setting the last to the sum of v's lanes.
 func (p *products) push(lanes, v value) {
 	sum := p.across("addv", v)
 	p.do(func(r func(value) int) string {

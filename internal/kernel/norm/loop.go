@@ -75,7 +75,7 @@ func norm(v kernel.Kind, l normLoop, t *normArgs, n int, x, gain, bias, ct, y []
 }
 
 // columns runs a loop adding rows to the sums of columns, for as many columns as fill
-// whole vectors, and returns their number.
+// whole vectors, returning their number.
 func columns(v kernel.Kind, l normLoop, sum []float64, x, ct []float32, pitch int, mean []float64, step int, inv []float64) int {
 	if v == kernel.Portable || len(inv) == 0 {
 		return 0

@@ -66,7 +66,7 @@ func UniformBrain(dst []array.Brain, key [2]uint32, offset uint64, lo, hi array.
 
 // UniformHalf is Uniform for binary16, with 10 random bits. Each operation is rounded to
 // binary16, as in XLA on processors without arithmetic of binary16. With AVX512-FP16 XLA
-// rounds the product and the sum once, which changes about one element in ten.
+// rounds the product and the sum once, changing about one element in ten.
 func UniformHalf(dst []array.Half, key [2]uint32, offset uint64, lo, hi array.Half) {
 	round := func(x float32) float32 { return array.HalfOf(x).Float32() }
 	l := lo.Float32()
@@ -82,8 +82,7 @@ func UniformHalf(dst []array.Half, key [2]uint32, offset uint64, lo, hi array.Ha
 // JAX 0.10.2 on a CPU, 99% of 2 million float32 had the same bits and none was more than
 // 3 units in the last place away; of float64 it was 95% and 30 units, because JAX's
 // logarithm differs from ours. With avx2 and avx512 the products and sums of the inverse
-// error function of float32 are rounded once instead of twice, which changes 1 of 2²⁶
-// results.
+// error function of float32 are rounded once instead of twice, changing 1 of 2²⁶ results.
 func Normal[T kernel.Float](dst []T, key [2]uint32, offset uint64) {
 	normal(loopsOf[T](), dst, key, offset)
 }

@@ -18,7 +18,7 @@ func geluSlope(x float64) float64 {
 	return float64(0.5*math.Erfc(-x/math.Sqrt2)) + float64(x*geluNormal*math.Exp(-0.5*x*x))
 }
 
-// geluTanh uses the logistic function, which keeps digits that 1 + tanh loses.
+// geluTanh uses the logistic function, keeping digits that 1 + tanh loses.
 func geluTanh(x float64) float64 { return x * sigmoid(2*geluScale*(x+float64(geluCubic*x*x*x))) }
 
 func geluTanhSlope(x float64) float64 {

@@ -14,7 +14,7 @@ import (
 type mathLoops struct {
 	unary  [unaries]func(n int, y, x *float32)
 	binary [binaries]func(n int, z, x, y *float32)
-	// circle is sin and cos. If |x| is 2⁵⁰ or more, it sets y to x and returns a number
+	// circle is sin and cos. If |x| is 2⁵⁰ or more, it sets y to x, returning a number
 	// other than 0, so that the caller computes these elements in Go.
 	circle [2]func(n int, y, x *float32) uint32
 	clamp  func(n int, y, x *float32, lo, hi float32)
@@ -100,7 +100,7 @@ func mathLoopsOf[T kernel.Float]() *mathLoops {
 // first returns the address of x's first element.
 func first[T kernel.Float](x []T) *float32 { return (*float32)(unsafe.Pointer(unsafe.SliceData(x))) }
 
-// in1 sets y = f(x) with a loop, and reports whether there is one.
+// in1 sets y = f(x) with a loop, reporting whether there is one.
 func (l *mathLoops) in1(loop int, n int, y, x *float32) bool {
 	if l == nil || l.unary[loop] == nil {
 		return false
@@ -109,7 +109,7 @@ func (l *mathLoops) in1(loop int, n int, y, x *float32) bool {
 	return true
 }
 
-// in2 sets z = f(x, y) with a loop, and reports whether there is one.
+// in2 sets z = f(x, y) with a loop, reporting whether there is one.
 func (l *mathLoops) in2(loop int, n int, z, x, y *float32) bool {
 	if l == nil || l.binary[loop] == nil {
 		return false

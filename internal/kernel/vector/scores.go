@@ -9,7 +9,7 @@ import (
 // This file has the operations of attention in blocks on rows of scores, using the loops
 // of a kind.
 
-// ScaleMax multiplies x by scale and returns the largest of top and the products. It
+// ScaleMax multiplies x by scale, returning the largest of top and the products. It
 // returns NaN if one of these is NaN.
 func ScaleMax[T kernel.Float](v kernel.Kind, x []T, scale, top T) T {
 	if has(v, loopScaleMax) {
@@ -24,7 +24,7 @@ func ScaleMax[T kernel.Float](v kernel.Kind, x []T, scale, top T) T {
 	return top
 }
 
-// AddExp replaces x by exp(x - shift) and returns sum plus the sum of the new x.
+// AddExp replaces x by exp(x - shift), returning sum plus the sum of the new x.
 func AddExp[T kernel.Float](v kernel.Kind, x []T, shift, sum T) T {
 	if has(v, loopScaleMax) {
 		return sum + T(ExpSumOf(v, x, x, shift))

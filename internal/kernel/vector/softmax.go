@@ -32,8 +32,8 @@ func noMax(top float32) (lanes [kernel.Lanes]float32) {
 	return lanes
 }
 
-// ExpSum sets y = exp(x - shift), which may be written over x, and returns the sum of y
-// in float64. The order of addition depends on the length alone. The loop in Go adds from
+// ExpSum sets y = exp(x - shift), which may be written over x, returning the sum of y in
+// float64. The order of addition depends on the length alone. The loop in Go adds from
 // the first to the last. The loops over vectors of float32 keep 16 partial sums: sum k
 // adds the elements k, k+16, k+32 and so on. Then sums 8 apart are added, then sums 4, 2
 // and 1 apart.

@@ -24,8 +24,8 @@ func main() {
 	os.Exit(status)
 }
 
-// run runs a program under a trace, and returns its exit status when it has ended, 128
-// plus the signal's number if a signal ended it. Its children are traced as well.
+// run runs a program under a trace, returning its exit status when it has ended, 128 plus
+// the signal's number if a signal ended it. Its children are traced as well.
 func run(args []string) (int, error) {
 	runtime.LockOSThread() // all requests about a traced thread must come from the tracing thread
 	path, err := exec.LookPath(args[0])
@@ -88,7 +88,7 @@ type tracer struct {
 	threads map[int]*tiles
 }
 
-// stopped handles a stop of a thread, and returns the signal with which it continues.
+// stopped handles a stop of a thread, returning the signal with which it continues.
 func (t *tracer) stopped(id int, status unix.WaitStatus) int {
 	signal := status.StopSignal()
 	first := t.threads[id] == nil

@@ -151,7 +151,7 @@ func (p *Proc) end() {
 	close(p.events)
 }
 
-// Await returns the rank's next event with this name and drops the events before it. It
+// Await returns the rank's next event with this name, dropping the events before it. It
 // fails the test if there is no such event in time.
 func (p *Proc) Await(t *testing.T, name string, within time.Duration) Event {
 	t.Helper()
@@ -174,7 +174,7 @@ func (p *Proc) Await(t *testing.T, name string, within time.Duration) Event {
 	}
 }
 
-// Ended waits until the process has ended and returns its status, nil if it succeeded.
+// Ended waits until the process has ended, returning its status, nil if it succeeded.
 func (p *Proc) Ended(t *testing.T, within time.Duration) error {
 	t.Helper()
 	select {

@@ -38,7 +38,7 @@ func (g *gen) chance(percent int) bool { return g.r.IntN(100) < percent }
 
 func pick[T any](g *gen, list []T) T { return list[g.r.IntN(len(list))] }
 
-// program adds operations until there are enough, and returns results.
+// program adds operations until there are enough, returning results.
 func (g *gen) program() []*graph.Value {
 	want := 5 + g.r.IntN(30)
 	for range 1 + g.r.IntN(3) {

@@ -12,7 +12,7 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// run runs a segment and returns its first error. As on a device, instructions after a
+// run runs a segment, returning its first error. As on a device, instructions after a
 // failed one run as well.
 func (q *queue) run(s segment) error {
 	var first error

@@ -69,7 +69,7 @@ func (c *claim) fill(d *claim) {
 	}
 }
 
-// reader reads variables and keeps the error of the first invalid one.
+// reader reads variables, keeping the error of the first invalid one.
 type reader struct {
 	getenv func(string) string
 	err    error

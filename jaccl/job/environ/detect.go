@@ -112,7 +112,7 @@ func (r *reader) pmix(chosen *claim) error {
 	return nil
 }
 
-// id sets job.ID to an id that all processes of the job can read or compute, and leaves it
+// id sets job.ID to an id that all processes of the job can read or compute, leaving it
 // empty if there is none.
 func (r *reader) id(job *Job, chosen *claim, parent int) {
 	use := func(prefix string, names ...string) bool {

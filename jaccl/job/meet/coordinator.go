@@ -279,7 +279,7 @@ func (c *coordinator) arrive(rank int, number uint32, key string, mine []byte) (
 	return t, nil
 }
 
-// fail breaks the place for all ranks, unless it is broken already, and returns why the
+// fail breaks the place for all ranks, unless it is broken already, returning why the
 // place is broken.
 func (c *coordinator) fail(text string) error {
 	c.mu.Lock()

@@ -18,6 +18,6 @@
 // a job is set up, Shut closes the ranks' listeners.
 //
 // A failure is a failure of the whole Place, because the ranks are no longer at the same
-// point of the same program. Every rank gets an error with the same text, which names the
+// point of the same program. Every rank gets an error with the same text, naming the
 // ranks at fault and their hosts.
 package meet

@@ -30,7 +30,7 @@ type door struct {
 	ln         net.Listener
 	rank, size int
 	job        uuid.UUID
-	// meeting is the number of the meeting on rank 0, which uses the same address for all
+	// meeting is the number of the meeting on rank 0, using the same address for all
 	// meetings; 0 on other ranks.
 	meeting   int
 	secret    []byte
@@ -118,7 +118,7 @@ func (d *door) leave(conn net.Conn) (shut bool) {
 	return d.closing
 }
 
-// refused logs a connection turned away, and records it for turned.
+// refused logs a connection turned away, recording it for turned.
 func (d *door) refused(conn net.Conn, err error) {
 	reason := err.Error()
 	switch {

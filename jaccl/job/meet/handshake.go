@@ -34,7 +34,7 @@ func proof(secret []byte, role string, hello, challenge []byte) []byte {
 	return m.Sum(nil)
 }
 
-// knock introduces this rank to the rank that it has connected to, and checks that the
+// knock introduces this rank to the rank that it has connected to, checking that the
 // other rank knows the secret as well. It returns the number of the other rank's meeting.
 // The error is a *refusal if the other rank turns this one away or does not know the
 // secret.

@@ -196,7 +196,7 @@ func (p *Place) find(ctx context.Context, o Options) (net.Conn, error) {
 	}
 }
 
-// assemble gathers the entries of all ranks into the roster and checks it.
+// assemble gathers the entries of all ranks into the roster, checking it.
 func (p *Place) assemble(ctx context.Context, e *entry) error {
 	all, err := p.gather(ctx, joining, e.encode())
 	if err != nil {

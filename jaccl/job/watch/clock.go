@@ -18,7 +18,7 @@ type clock struct {
 
 // sample adds the times of one question, in nanoseconds. asked and back are this rank's
 // times of the question and of the answer; came and answered are the peer's. It returns
-// false, and adds nothing, if the times are impossible.
+// false, adding nothing, if the times are impossible.
 func (c *clock) sample(asked, came, answered, back int64) bool {
 	trip := (back - asked) - (answered - came)
 	if back < asked || answered < came || trip < 0 {

@@ -109,7 +109,7 @@ func (p *peer) write() {
 	}
 }
 
-// read passes every frame to handle until the connection ends, and returns why it ended.
+// read passes every frame to handle until the connection ends, returning why it ended.
 func (p *peer) read(handle func(typ uint8, head []byte) error) error {
 	for seq := uint32(0); ; seq++ {
 		h, head, err := frame.Read(p.conn, maxMessage)

@@ -290,7 +290,7 @@ func (l *transport) expect(x *link.Exchange) error {
 	return nil
 }
 
-// advance lets MPI make progress and notes the requests that have ended. progress reports
+// advance lets MPI make progress, noting the requests that have ended. progress reports
 // whether any has.
 func (l *transport) advance(x *link.Exchange) (progress bool, err error) {
 	l.w.mu.Lock()

@@ -44,7 +44,7 @@ func parse(b []byte, v any) error {
 	return nil
 }
 
-// parseAnnouncement reads an announcement and checks all that can be checked without the
+// parseAnnouncement reads an announcement, checking all that can be checked without the
 // segment.
 func parseAnnouncement(b []byte) (announcement, error) {
 	var a announcement

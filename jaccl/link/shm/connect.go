@@ -188,7 +188,7 @@ func (l *transport) open(o Options) (announcement, error) {
 	return a, nil
 }
 
-// join maps the segment of a peer and checks it against the peer's announcement.
+// join maps the segment of a peer, checking it against the peer's announcement.
 func (l *transport) join(rank int, a announcement) error {
 	shape, err := newLayout(rank, len(l.peers), a.Ring, a.Size, os.Getpagesize())
 	if err != nil {

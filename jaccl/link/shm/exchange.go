@@ -128,8 +128,7 @@ func (l *transport) sweep(x *link.Exchange) (moved, finished bool, err error) {
 	return moved, finished, nil
 }
 
-// serve does the work that is possible now for one peer, and reports whether there was
-// any.
+// serve does the work that is possible now for one peer, reporting whether there was any.
 func (l *transport) serve(p *peer, x *link.Exchange, i int) (bool, error) {
 	moved := false
 	if len(p.out.front) > 0 || len(p.out.parts) > 0 {

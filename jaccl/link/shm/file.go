@@ -38,7 +38,7 @@ func self() (life, error) {
 	return life{os.Getpid(), start}, nil
 }
 
-// createFile makes a new file of the given size in dir and returns its descriptor and its
+// createFile makes a new file of the given size in dir, returning its descriptor and its
 // absolute path. The name cannot be guessed. First createFile removes files left in dir
 // by dead processes of this user.
 func createFile(dir string, size int64) (fd int, path string, err error) {

@@ -55,9 +55,9 @@ func (l *transport) Lease(n int) ([]byte, func() error, error) {
 	return mem[:n:n], release, nil
 }
 
-// freed removes a free region of exactly that size from the list and returns its offset
-// in the arena; false if there is none. An exact match suffices, because a program
-// opening one session after another asks for the same sizes.
+// freed removes a free region of exactly that size from the list, returning its offset in
+// the arena; false if there is none. An exact match suffices, because a program opening
+// one session after another asks for the same sizes.
 func (l *transport) freed(size int64) (at int64, ok bool, err error) {
 	l.giving.Lock()
 	defer l.giving.Unlock()
@@ -73,7 +73,7 @@ func (l *transport) freed(size int64) (at int64, ok bool, err error) {
 	return at, true, nil
 }
 
-// again maps a part of the arena a second time and notes the lease.
+// again maps a part of the arena a second time, noting the lease.
 func (l *transport) again(at, size int64) ([]byte, error) {
 	l.giving.Lock()
 	defer l.giving.Unlock()

@@ -15,9 +15,9 @@ const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 // call, the kernel undoes the whole call.
 const step = 64 << 20
 
-// create makes a segment of the given size, which takes no memory yet. If dir is empty, the
-// segment has no name: the system frees it when the last process that has it open ends, and
-// peers open it as a descriptor of this process.
+// create makes a segment of the given size, taking no memory yet. If dir is empty, the
+// segment has no name: the system frees it when the last process that has it open ends,
+// and peers open it as a descriptor of this process.
 func create(dir string, size int64) (fd int, path string, err error) {
 	if dir != "" {
 		return createFile(dir, size)

@@ -65,8 +65,8 @@ func (r *receiver) skip() {
 }
 
 // step receives available data, up to chunk bytes from the ring or one piece from the
-// peer's arena. It reports whether anything has arrived, and records the head and the
-// bytes of data in x.
+// peer's arena. It reports whether anything has arrived, recording the head and the bytes
+// of data in x.
 func (r *receiver) step(l *transport, from *segment, x *link.Exchange, i, chunk int) (bool, error) {
 	moved := false
 	if r.stage == stageHead || r.stage == stageData {
@@ -103,8 +103,8 @@ func (r *receiver) step(l *transport, from *segment, x *link.Exchange, i, chunk 
 	return r.ring.release() || moved || n > 0, nil
 }
 
-// fill reads more of a record and its body into buf, and reports whether they are
-// complete. A wrong checksum is an error.
+// fill reads more of a record and its body into buf, reporting whether they are complete.
+// A wrong checksum is an error.
 func (r *receiver) fill(l *transport) (bool, error) {
 	for len(r.buf) < r.need {
 		have := len(r.buf)

@@ -34,7 +34,7 @@ func newProducer(from *segment, to int) producer {
 	}
 }
 
-// put copies as much of b into the ring as fits, and returns the number of bytes.
+// put copies as much of b into the ring as fits, returning the number of bytes.
 func (p *producer) put(b []byte) (int, error) {
 	size := uint64(len(p.buf))
 	if uint64(len(b)) > p.limit-p.at {
@@ -51,7 +51,7 @@ func (p *producer) put(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// show publishes all bytes put so far to the consumer, and reports whether there are more
+// show publishes all bytes put so far to the consumer, reporting whether there are more
 // than before.
 func (p *producer) show() bool {
 	if p.shown == p.at {
@@ -83,7 +83,7 @@ func newConsumer(from *segment, to int) consumer {
 	}
 }
 
-// take fills b with available bytes, and returns their number.
+// take fills b with available bytes, returning their number.
 func (c *consumer) take(b []byte) (int, error) {
 	size := uint64(len(c.buf))
 	if uint64(len(b)) > c.end-c.at {
@@ -100,7 +100,7 @@ func (c *consumer) take(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// release returns the space of taken bytes to the producer, and reports whether that is
+// release returns the space of taken bytes to the producer, reporting whether that is
 // more than before.
 func (c *consumer) release() bool {
 	if c.shown == c.at {

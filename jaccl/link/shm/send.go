@@ -50,7 +50,7 @@ func (s *sender) finished() bool {
 }
 
 // step puts the rest of the records, and then up to chunk bytes of data, into the ring
-// and publishes them to the peer. It reports whether it has put anything, and records the
+// and publishes them to the peer. It reports whether it has put anything, recording the
 // bytes of data in x.
 func (s *sender) step(x *link.Exchange, i int, chunk int) (bool, error) {
 	for len(s.front) > 0 {

@@ -32,7 +32,7 @@ func writev(fd int, bufs [][]byte) (int, error) {
 }
 
 // vectors writes bufs, at most pieces of them and none of them empty, into to in the
-// kernel's form, and returns their number.
+// kernel's form, returning their number.
 func vectors(to *[pieces]unix.Iovec, bufs [][]byte) int {
 	for i, b := range bufs {
 		to[i].Base = unsafe.SliceData(b)

@@ -238,8 +238,7 @@ func (p *poller) read(peer *peer) (n int, more bool, err error) {
 	return n, n == asked, err
 }
 
-// again repeats a call interrupted by a signal, and returns -1 for a call that would
-// block.
+// again repeats a call interrupted by a signal, returning -1 for a call that would block.
 func again(call func() (int, error)) (int, error) {
 	for {
 		n, err := call()

@@ -9,8 +9,8 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// Lacking refuses the operations missing in a protocol of MLX, and names an alternative.
-// A group embeds it.
+// Lacking refuses the operations missing in a protocol of MLX, naming an alternative. A
+// group embeds it.
 type Lacking struct {
 	Prefix   string   // prefix of error texts
 	Protocol string   // the protocol lacking the operations, such as "MLX's ring"

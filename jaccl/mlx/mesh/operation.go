@@ -157,8 +157,8 @@ func (o *operation) overdue() *headless.FailureError {
 	return f
 }
 
-// fail makes an error of drive the job's failure, unless the job has failed before, and
-// returns the job's failure.
+// fail makes an error of drive the job's failure, unless the job has failed before,
+// returning the job's failure.
 func (o *operation) fail(ctx context.Context, err error) *headless.FailureError {
 	var f *headless.FailureError
 	var peer *link.PeerError

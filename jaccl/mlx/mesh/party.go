@@ -10,10 +10,10 @@ import (
 	"github.com/gomoe/gomoe/jaccl/mlx/headless"
 )
 
-// party watches the side channel of a running job. It waits for connections to end, which
-// means that a rank has ended, and for notices of ranks of this package. Rank 0 forwards
-// its notices. A rank of JACCL sends no notices, and only rank 0 has a connection with
-// it.
+// party watches the side channel of a running job. It waits for connections to end,
+// meaning that a rank has ended, and for notices of ranks of this package. Rank 0
+// forwards its notices. A rank of JACCL sends no notices, and only rank 0 has a
+// connection with it.
 type party struct {
 	side *sideChannel
 	// first is the job's failure. gone holds, by rank, the failure reporting the rank's

@@ -106,8 +106,8 @@ func (m *comm) Close() error {
 	return nil
 }
 
-// fail poisons the ring with f, unless it is poisoned already, and closes the
-// connections. It returns the failure that poisoned the ring.
+// fail poisons the ring with f, unless it is poisoned already, closing the connections.
+// It returns the failure that poisoned the ring.
 func (m *comm) fail(f *headless.FailureError) *headless.FailureError {
 	m.mu.Lock()
 	defer m.mu.Unlock()

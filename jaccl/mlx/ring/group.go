@@ -122,7 +122,7 @@ func (m *comm) SendRecv(ctx context.Context, c collective.Call, to int, src []by
 	})
 }
 
-// neighbour checks the name of a call and returns the connections to a rank, which find
+// neighbour checks the name of a call, returning the connections to a rank, which find
 // looks up. bad is the failure of a call with wrong arguments.
 func (m *comm) neighbour(c collective.Call, op string, rank int, find func(int) []*wire) (ws []*wire, bad *headless.FailureError, err error) {
 	if bad = m.Named(c, op); bad != nil {

@@ -26,8 +26,8 @@ func Join(ctx context.Context, site link.Site, opts jaccl.Options) (jaccl.Commun
 	if n == 1 {
 		return m, nil
 	}
-	// Two ranks are each other's neighbours on both sides, which takes two connections. So
-	// the connection from the last rank to the first is one of its own.
+	// Two ranks are each other's neighbours on both sides, taking two connections. So the
+	// connection from the last rank to the first is one of its own.
 	before, after := (rank+n-1)%n, (rank+1)%n
 	for _, last := range []bool{false, true} {
 		purpose := "gomoe: ring"
