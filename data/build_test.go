@@ -194,7 +194,7 @@ func TestBroken(t *testing.T) {
 		{`{"prompt": "a", "completion": [{"role": "assistant", "content": "b"}]}`, "prompt and completion: want two texts, or two lists of messages"},
 		{`{"conversations": [{"from": "human", "value": "a"}, {"value": "b"}]}`, "message 2 is no object with a role"},
 		{`{"instruction": "a"}`, "an instruction and an output come together"},
-		{`{"messages": [{"role": "assistant", "content": "a"}], "tools": "[{"}`, "tools: want a JSON list, or the text of one"},
+		{`{"messages": [{"role": "assistant", "content": "a"}], "tools": "[{"}`, "tools: want a list of tools, or its JSON text: "},
 		{`{"conversations": [{"from": "human", "value": "a"}, {"from": "function_call", "value": "{\"name\": \"f\", \"arguments\": ` + strings.Repeat("[", 9998) + strings.Repeat("]", 9998) + `}"}]}`, "exceeded max depth"},
 	}
 	var text strings.Builder

@@ -137,9 +137,6 @@ func (m MoE) route(s *Scope, x *graph.Value) (weights, chosen, logits, scores *g
 	if m.Tokens == nil && s.choose == nil {
 		return weights, chosen, logits, scores
 	}
-	if m.Route.Score == pr.TopKSoftmaxScore {
-		graph.Fail("experts that tokens choose by a table, or by Scope.Choose, have the weights of their scores, want another score than %q", m.Route.Score)
-	}
 	if m.Tokens != nil {
 		table := s.param(name+".tid2eid", "ffn_gate_tid2eid.weight", Init{}, nil, graph.T(graph.I32, m.Vocab, m.Route.TopK))
 		chosen = pr.Gather(pr.ConvertElementType(table, graph.I32), m.Tokens, 0)
@@ -147,7 +144,11 @@ func (m MoE) route(s *Scope, x *graph.Value) (weights, chosen, logits, scores *g
 	if s.choose != nil {
 		chosen = s.choose(strings.TrimSuffix(s.name, "."), chosen)
 	}
-	weights = pr.TakeAlongAxis(scores, chosen, scores.Rank()-1)
+	if m.Route.Score == pr.TopKSoftmaxScore {
+		weights = pr.Softmax(pr.TakeAlongAxis(logits, chosen, logits.Rank()-1), logits.Rank()-1)
+	} else {
+		weights = pr.TakeAlongAxis(scores, chosen, scores.Rank()-1)
+	}
 	if m.Route.Renormalize {
 		total := pr.AddScalar(pr.ReduceSum(weights, weights.Rank()-1), m.Route.Epsilon)
 		weights = pr.Div(weights, pr.BroadcastInDim(total, weights.Type.Shape, 0, 1))

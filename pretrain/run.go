@@ -65,9 +65,6 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	if (o.Record != "" || o.Replay != "") && m.Experts == 0 {
-		return fmt.Errorf("pretrain: %s: the model has no experts, whose choices could be recorded or replayed", s.Path)
-	}
 	if o.Replay != "" {
 		if err := (train.Routes{Path: o.Replay}).Has(s.Steps); err != nil {
 			return fmt.Errorf("pretrain: %s: %w", s.Path, err)

@@ -385,9 +385,15 @@ func TestHeldOut(t *testing.T) {
 // A run that replays the choices of another one has its bits; with other weights it sends tokens to the same experts, on
 // every mesh.
 func TestReplay(t *testing.T) {
+	for _, model := range []string{"olmoe", "gpt_oss"} {
+		t.Run(model, func(t *testing.T) { replay(t, model) })
+	}
+}
+
+func replay(t *testing.T, model string) {
 	text, dir := corpus(t, "a.txt", prose), t.TempDir()
 	run := func(name, mesh string, seed int, record, replay string) string {
-		s, err := Parse("s.json", fmt.Appendf(nil, `{"model": {"model_type": "olmoe", %s}, "data": {"files": [%q]}, "mesh": %q, "seed": %d, "steps": 3, "batch": 4, "length": 16, "eval_every": 2}`, small, text, mesh, seed))
+		s, err := Parse("s.json", fmt.Appendf(nil, `{"model": {"model_type": %q, %s}, "data": {"files": [%q]}, "mesh": %q, "seed": %d, "steps": 3, "batch": 4, "length": 16, "eval_every": 2}`, model, small, text, mesh, seed))
 		require.NoError(t, err)
 		out := filepath.Join(dir, name)
 		require.NoError(t, Run(t.Context(), t.Context(), s, Options{Out: out, Record: record, Replay: replay}))
@@ -439,8 +445,8 @@ func TestReplay(t *testing.T) {
 	err = Run(t.Context(), t.Context(), s, Options{Out: filepath.Join(dir, "range"), Replay: again})
 	require.ErrorContains(t, err, "step 1: batch: train: routes: "+path+": step 1: tensor \"")
 	require.ErrorContains(t, err, "has expert 8 at element 5, want 0 to 7")
-	s, err = Parse("s.json", fmt.Appendf(nil, `{"model": {"model_type": "llama", %s}, "data": {"files": [%q]}}`, small, text))
+	s, err = Parse("s.json", fmt.Appendf(nil, `{"model": {"model_type": "llama", %s}, "data": {"files": [%q]}, "steps": 3, "batch": 4, "length": 16}`, small, text))
 	require.NoError(t, err)
 	err = Run(t.Context(), t.Context(), s, Options{Out: filepath.Join(dir, "dense"), Replay: routes})
-	require.ErrorContains(t, err, "s.json: the model has no experts, whose choices could be recorded or replayed")
+	require.ErrorContains(t, err, "the model has no layer of experts, whose choices could be recorded or replayed")
 }

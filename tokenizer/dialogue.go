@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gomoe/gomoe/internal/quoted"
+	"github.com/gomoe/gomoe/internal/strictjson"
 	"github.com/gomoe/gomoe/tokenizer/internal/jinja"
 )
 
@@ -195,8 +196,8 @@ func plainTools(data json.RawMessage) (json.RawMessage, error) {
 		return nil, nil
 	}
 	var all []json.RawMessage
-	if err := json.Unmarshal(data, &all); err != nil {
-		return nil, fmt.Errorf("tokenizer: template: tools: want a JSON list, or the text of one: %w", err)
+	if err := strictjson.Unmarshal(data, &all); err != nil {
+		return nil, fmt.Errorf("tokenizer: template: tools: want a list of tools, or its JSON text: %w", err)
 	}
 	if len(all) == 0 {
 		return nil, nil

@@ -59,6 +59,9 @@ func Replayed(s *nn.Scope) {
 
 // Choices returns the results that Save writes, one for every MoE layer applied so far.
 func Choices(s *nn.Scope) []*graph.Value {
+	if len(s.Routed()) == 0 {
+		graph.Fail("the model has no layer of experts, whose choices could be recorded or replayed")
+	}
 	var all []*graph.Value
 	for _, r := range s.Routed() {
 		c := r.Chosen
