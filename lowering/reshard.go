@@ -270,16 +270,15 @@ type byteParts struct{ parts [][]byte }
 func (e *Emitter) slice(t graph.Type, in Buf, to sharding.Spec) Buf {
 	to.Pending = in.Spec.Pending
 	out := e.Placed(t, to)
-	extra := make([][]string, t.Rank())
-	for d := range extra {
-		extra[d] = to.At(d)[len(in.Spec.At(d)):]
-	}
 	e.move("shard_part", out, in, func(a *exec.Args) error {
-		start := exec.Make[int](a, len(extra))
-		for d, axes := range extra {
-			unit := sharding.Unit(t, d)
-			n, _ := a.Part(axes, a.In[0].Type.Shape[d]/unit)
-			start[d] = n * unit
+		start := exec.Make[int](a, t.Rank())
+		for d := range start {
+			if len(to.At(d)) > len(in.Spec.At(d)) {
+				unit := sharding.Unit(t, d)
+				inner, _ := a.Part(to.At(d), t.Shape[d]/unit)
+				outer, _ := a.Part(in.Spec.At(d), t.Shape[d]/unit)
+				start[d] = (inner - outer) * unit
+			}
 		}
 		copyBox(a.Out[0], a.In[0], start, exec.Make[int](a, len(start)))
 		return nil

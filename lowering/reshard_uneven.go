@@ -2,6 +2,7 @@ package lowering
 
 import (
 	"context"
+	"slices"
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/collective"
@@ -21,7 +22,7 @@ func (e *Emitter) gatherUneven(t graph.Type, out, in Buf, d int, axes []string) 
 	e.move("part_padded", room, in, padRoom)
 	got := e.Temp(e.stacked(axes, in.Type))
 	e.AllGather(axes, got, room)
-	join := parts{axes, d, sharding.Unit(t, d)}
+	join := partsOf(t, out.Spec, d, axes)
 	e.move("parts_joined", out, got, func(a *exec.Args) error {
 		mem := a.In[0].Bytes()
 		each := len(mem) / a.Mesh.Parts(axes)
@@ -36,7 +37,7 @@ func (e *Emitter) gatherUneven(t graph.Type, out, in Buf, d int, axes []string) 
 // dimension d of the sum of in.
 func (e *Emitter) scatterUneven(t graph.Type, out, in Buf, d int, axes []string) {
 	room := e.Temp(e.stacked(axes, out.Type))
-	cut := parts{axes, d, sharding.Unit(t, d)}
+	cut := partsOf(t, in.Spec, d, axes)
 	e.move("parts_padded", room, in, func(a *exec.Args) error {
 		mem := a.Out[0].Bytes()
 		clear(mem)
@@ -55,7 +56,7 @@ func (e *Emitter) scatterUneven(t graph.Type, out, in Buf, d int, axes []string)
 // gain of out.
 func (e *Emitter) swapUneven(t graph.Type, out, in Buf, lose, gain int, axes []string) {
 	send, got := e.Placed(t, in.Spec), e.Placed(t, out.Spec)
-	cut, join := parts{axes, gain, sharding.Unit(t, gain)}, parts{axes, lose, sharding.Unit(t, lose)}
+	cut, join := partsOf(t, in.Spec, gain, axes), partsOf(t, out.Spec, lose, axes)
 	e.move("parts_apart", send, in, func(a *exec.Args) error {
 		mem := a.Out[0].Bytes()
 		for i := range a.Mesh.Parts(axes) {
@@ -94,18 +95,35 @@ func unpadRoom(a *exec.Args) error {
 	return nil
 }
 
-// parts are the parts of a rank's array cut along dimension dim by axes.
+// parts are the parts of a rank's shard cut along dimension dim by axes.
 type parts struct {
 	axes []string
 	dim  int
-	unit int // indivisible number of elements
+	unit int      // indivisible number of elements
+	n    int      // units of the whole dimension
+	base []string // axes cutting the whole dimension to the shard
+	all  []string // base, then axes
+}
+
+// partsOf returns the parts of a shard of type t with placement s.
+func partsOf(t graph.Type, s sharding.Spec, d int, axes []string) parts {
+	unit := sharding.Unit(t, d)
+	return parts{axes, d, unit, t.Shape[d] / unit, s.At(d), append(slices.Clone(s.At(d)), axes...)}
+}
+
+// cut returns the first unit of part i within the shard, and the number of its units. The cut is that of the whole
+// dimension: a shard by itself might be cut differently, by ranges or between blocks.
+func (p parts) cut(a *exec.Args, i int) (start, size int) {
+	first, _ := a.Part(p.base, p.n)
+	start, size = a.Mesh.Cut(p.all, p.n, a.Index(p.base)*a.Mesh.Parts(p.axes)+i)
+	return start - first, size
 }
 
 // copy copies part i of x to the front of mem, or from there if back is set, and returns
 // the size of the part in bytes.
 func (p parts) copy(a *exec.Args, x array.Array, i int, mem []byte, back bool) int {
 	n := x.Type.Shape[p.dim] / p.unit
-	start, size := a.Mesh.Cut(p.axes, n, i)
+	start, size := p.cut(a, i)
 	if x.Type.Len() == 0 {
 		return 0
 	}
@@ -128,7 +146,7 @@ func (p parts) of(a *exec.Args, x array.Array) [][]byte {
 	list.parts = list.parts[:0]
 	mem, n := x.Bytes(), x.Type.Shape[p.dim]/p.unit
 	for i := range a.Mesh.Parts(p.axes) {
-		start, size := a.Mesh.Cut(p.axes, n, i)
+		start, size := p.cut(a, i)
 		row := len(mem) / max(n, 1)
 		list.parts = append(list.parts, mem[start*row:(start+size)*row])
 	}

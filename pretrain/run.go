@@ -70,6 +70,9 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 			return fmt.Errorf("pretrain: %s: %w", s.Path, err)
 		}
 	}
+	if (o.Record != "" || o.Replay != "") && m.Experts == 0 {
+		return fmt.Errorf("pretrain: %s: the model has no layer of experts, whose choices could be recorded or replayed", s.Path)
+	}
 	saves := snapshot.Folder{Path: filepath.Join(o.Out, "checkpoints"), Keep: s.Keep, World: o.World}
 	if err := s.warm(ctx, saves, o.Resume); err != nil {
 		return fmt.Errorf("pretrain: %w", err)
