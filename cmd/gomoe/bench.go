@@ -29,7 +29,7 @@ func (t *tool) benchCommand() *ffcli.Command {
 	})
 }
 
-// collectives is one use of gomoe bench collectives.
+// collectives holds the flags of gomoe bench collectives.
 type collectives struct {
 	*tool
 	transport  string   // the flag as given; "" if it was not given
@@ -97,7 +97,7 @@ func (b *collectives) flags(fs *flag.FlagSet) {
 	b.out.flags(fs)
 }
 
-// measured returns the names that -transport takes: the transports except auto, and copy.
+// measured returns the values of -transport: copy, and all transports except auto.
 func measured() []string {
 	var names []string
 	for _, t := range world.Transports() {
@@ -131,9 +131,9 @@ func (b *collectives) check() error {
 	if err := b.moe.check(b.ranks); err != nil {
 		return err
 	}
-	// In a collective, each rank has a buffer to send and a buffer to receive. In the exchange
-	// of a layer, the ranks hold all tokens, which also exist once as a whole array, and a
-	// row for each choice of a token before, during and after the exchange.
+	// In a collective, each rank has a send buffer and a receive buffer. In the exchange of a
+	// layer, the ranks hold all tokens, which also exist once as a whole array, and one row per
+	// choice of a token before, during and after the exchange.
 	for _, need := range []struct {
 		flags string
 		bytes float64

@@ -17,7 +17,7 @@ import (
 	"github.com/gomoe/gomoe/metal/measure"
 )
 
-// kernelTimes is one use of gomoe bench kernels.
+// kernelTimes holds the flags of gomoe bench kernels.
 type kernelTimes struct {
 	*tool
 	device, only string
@@ -127,7 +127,7 @@ func (b *kernelTimes) run(ctx context.Context) (err error) {
 	return verdict(rows)
 }
 
-// tensors counts what the cases do with tensor operations, on a GPU that has them.
+// tensors counts the tensor operations of the cases, on a GPU that has them.
 func (b *kernelTimes) tensors(ctx context.Context, cases []measure.Case) (rows []measure.Row, err error) {
 	if cases, err = measure.TensorCases(cases); err != nil || len(cases) == 0 {
 		return nil, err

@@ -18,7 +18,7 @@ import (
 	"github.com/gomoe/gomoe/world"
 )
 
-// exchangeSizes are the sizes of a layer whose dispatch and combine are timed.
+// exchangeSizes are the sizes of a layer, for timing its dispatch and combine.
 type exchangeSizes struct{ tokens, width, experts, topK int }
 
 func (s exchangeSizes) flags() []string {
@@ -37,7 +37,7 @@ func (s exchangeSizes) check(ranks int) error {
 	return nil
 }
 
-// program sends bf16 rows to their experts and back.
+// program returns a program sending bf16 rows to their experts and back.
 func (s exchangeSizes) program(ranks int) (*graph.Program, error) {
 	return graph.Trace("exchange", func(t *graph.Tracer) []*graph.Value {
 		x := t.Input("x", graph.BF16, s.tokens*ranks, s.width)
@@ -47,14 +47,13 @@ func (s exchangeSizes) program(ranks int) (*graph.Program, error) {
 	})
 }
 
-// exchangeSteps is how many steps are timed, after the same number of untimed steps.
+// exchangeSteps is the number of timed steps, after the same number of warm-up steps.
 const exchangeSteps = 10
 
-// measure times dispatch and combine of a layer whose experts are spread over all
-// ranks, with the same number of tokens for each expert. w is nil if the ranks are in
-// this process.
+// measure times the dispatch and combine of a layer with its experts sharded over all ranks and the
+// same number of tokens for each expert. w is nil if the ranks are goroutines of this process.
 func (s exchangeSizes) measure(ctx context.Context, w *world.World, ranks int, transport string, report func(measure.Row)) error {
-	if s.tokens == 0 || ranks < 2 || world.TransportOf(transport).MLX { // MLX has no all_to_all, in which rows of split tokens travel
+	if s.tokens == 0 || ranks < 2 || world.TransportOf(transport).MLX { // MLX has no all_to_all, which carries the rows of split tokens
 		return nil
 	}
 	p, err := s.program(ranks)
@@ -73,7 +72,7 @@ func (s exchangeSizes) measure(ctx context.Context, w *world.World, ranks int, t
 	}
 	defer job.Close()
 	chosen := make([]int32, s.tokens*ranks*s.topK)
-	for i := range chosen { // every expert gets as many; the experts of a token differ
+	for i := range chosen { // all experts get equally many tokens; the experts of a token differ
 		chosen[i] = int32((i/s.topK*7 + i%s.topK*(s.experts/s.topK)) % s.experts)
 	}
 	e, err := array.Of(chosen, s.tokens*ranks, s.topK)
@@ -115,9 +114,8 @@ func (s exchangeSizes) measure(ctx context.Context, w *world.World, ranks int, t
 	return nil
 }
 
-// phases returns, per phase, how long the steps of the first rank in a trace took.
-// Dispatch is everything before the rows of a step are in place, without the routing.
-// Combine is the rest.
+// phases returns, per phase, the durations of the steps of the first rank in a trace. Dispatch is
+// everything before the rows of a step are in place, excluding the routing. Combine is the rest.
 func phases(trace []byte) (map[string][]float64, error) {
 	var t struct {
 		TraceEvents []struct {

@@ -8,8 +8,8 @@ import (
 	"github.com/gomoe/gomoe/internal/whole"
 )
 
-// benchOutput is where the rows of a measurement go: to standard output, as lines for people
-// or, with -json -, as JSON for programs, and to files.
+// benchOutput writes the rows of a measurement: to standard output, as text or, with -json -, as
+// JSON, and to files.
 type benchOutput struct {
 	stdout      io.Writer
 	header      string
@@ -23,8 +23,8 @@ func (o *benchOutput) flags(fs *flag.FlagSet) {
 	fs.StringVar(&o.plot, "plot", "", "`file` for a plot, a PNG")
 }
 
-// open begins the files, so that a measurement whose rows cannot be kept is not made. The
-// caller must call close.
+// open creates the files before measuring, so that an unwritable path fails early. The caller must
+// call close.
 func (o *benchOutput) open() (err error) {
 	if o.json != "" && o.json != "-" {
 		if o.rows, err = whole.Create(o.json); err != nil {
@@ -39,7 +39,7 @@ func (o *benchOutput) open() (err error) {
 	return nil
 }
 
-// print prints a row, the first one below the header.
+// print prints a row, preceded by the header if it is the first.
 func (o *benchOutput) print(row interface{ JSON(io.Writer) error }) error {
 	if o.json == "-" {
 		return row.JSON(o.stdout)

@@ -23,7 +23,7 @@ import (
 	"github.com/gomoe/gomoe/world"
 )
 
-// start measures one transport with ranks that it starts itself.
+// start measures one transport, starting the ranks itself.
 func (b *collectives) start(ctx context.Context, transport string, report func(measure.Row)) error {
 	switch transport {
 	case "local":
@@ -60,16 +60,16 @@ func (b *collectives) start(ctx context.Context, transport string, report func(m
 	return nil
 }
 
-// ofLauncher returns the launcher's messages from text, without the lines of ranks. The
-// launcher repeats the last lines of the rank that failed first, and the lines of the other
-// ranks mostly say the same.
+// ofLauncher returns the launcher's messages from text, dropping lines of ranks. The launcher
+// repeats the last lines of the first failing rank, and the lines of the other ranks mostly say the
+// same.
 func ofLauncher(text string) string {
 	lines := slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return strings.HasPrefix(line, "[") })
 	return strings.TrimSuffix(strings.Join(lines, "\n"), "\n")
 }
 
-// launched is like start, but the ranks are started by the launcher of an installed MPI,
-// through which they find each other.
+// launched is like start, but an installed MPI's launcher starts the ranks, which find each other
+// through MPI.
 func (b *collectives) launched(ctx context.Context, launcher string, words []string, report func(measure.Row)) error {
 	if _, err := exec.LookPath(launcher); err != nil {
 		return fmt.Errorf("%s is not there: apt install openmpi-bin", launcher)
@@ -139,7 +139,7 @@ func (b *collectives) local(ctx context.Context, report func(measure.Row)) error
 	return b.moe.measure(ctx, nil, b.ranks, "local", report)
 }
 
-// asRank measures the job that this process is a rank of. Rank 0 reports the rows.
+// asRank measures the job of which this process is a rank. Rank 0 reports the rows.
 func (b *collectives) asRank(ctx context.Context) (err error) {
 	var w world.World
 	if strings.Contains(b.transport, ",") || b.transport == "copy" {

@@ -8,15 +8,14 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// builders has a line for every builder: the primitive's name, a tab and the
-// function's signature. The builder with the primitive's own name comes first. The
-// file is generated from the source of packages primitives and vjp. The variable is
-// never written to.
+// builders has a line per builder: the primitive's name, a tab and the function's signature. The
+// builder with the primitive's own name comes first. The file is generated from the source of
+// packages primitives and vjp. The variable is never written.
 //
 //go:embed builders.txt
 var builders string
 
-// buildersOf returns the signatures of the functions that build a primitive.
+// buildersOf returns the signatures of the functions building a primitive.
 func buildersOf(builders, prim string) []string {
 	var out []string
 	for line := range strings.Lines(builders) {
@@ -27,7 +26,7 @@ func buildersOf(builders, prim string) []string {
 	return out
 }
 
-// goOf returns how Go code calls a primitive, and the type of the primitive.
+// goOf returns the Go call of a primitive, and the primitive's type.
 func goOf(builders string, p graph.Primitive) string {
 	list := buildersOf(builders, p.Name())
 	if len(list) == 0 {

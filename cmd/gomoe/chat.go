@@ -41,7 +41,7 @@ func (t *tool) chatCommand() *ffcli.Command {
 	}
 }
 
-// chatting is one use of gomoe chat.
+// chatting holds the flags and the state of gomoe chat.
 type chatting struct {
 	opening
 	choosing
@@ -50,10 +50,10 @@ type chatting struct {
 	stats  bool
 
 	messages []tokenizer.Message
-	asks     bool // a person is asked for each message
+	asks     bool // prompts a person for each message
 }
 
-// newConversation is the line that begins another conversation.
+// newConversation is the input line starting another conversation.
 const newConversation = "/new"
 
 func (c *chatting) run(ctx context.Context) (err error) {
@@ -106,7 +106,7 @@ func isTerminal(x any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// begin begins a conversation.
+// begin starts a conversation.
 func (c *chatting) begin() {
 	c.messages = nil
 	if c.system != "" {
@@ -114,17 +114,17 @@ func (c *chatting) begin() {
 	}
 }
 
-// maxLine is the longest message in bytes.
+// maxLine is the largest message in bytes.
 const maxLine = 1 << 20
 
-// line is a line of the input, or the error that ends it.
+// line is a line of the input, or the error ending it.
 type line struct {
 	text string
 	err  error
 }
 
-// lines reads lines until ctx ends. A read from a terminal does not end with ctx: then the goroutine ends with the
-// process.
+// lines reads lines until ctx ends. Reading from a terminal cannot be interrupted: the reading goroutine then ends
+// with the process.
 func lines(ctx context.Context, r io.Reader) <-chan line {
 	out := make(chan line)
 	go func() {
@@ -186,7 +186,7 @@ func (c *chatting) talk(ctx context.Context, gen *generate.Generator) error {
 			if !c.asks || !errors.As(err, &long) {
 				return err
 			}
-			fmt.Fprintln(c.stderr, long) // a person can say it in fewer words
+			fmt.Fprintln(c.stderr, long) // the user can shorten the message
 		}
 		if out.err != nil {
 			return out.err
@@ -194,17 +194,17 @@ func (c *chatting) talk(ctx context.Context, gen *generate.Generator) error {
 	}
 }
 
-// answer answers a message. Where the room is too small for the conversation, its oldest messages are left out.
+// answer answers a message. If the conversation exceeds the context length, its oldest messages are dropped.
 func (c *chatting) answer(ctx context.Context, gen *generate.Generator, out *generated, text string) error {
 	all := append(c.messages, tokenizer.Message{Role: "user", Content: text})
-	first := 0 // of the messages that can be left out
+	first := 0 // index of the first message that may be dropped
 	if c.system != "" {
 		first = 1
 	}
 	ids, err := c.tokens(all)
 	left := 0
 	for err == nil && len(ids)+max(c.n, gen.Room()/8) > gen.Room() && len(all) > first+2 {
-		all = append(all[:first:first], all[first+2:]...) // a message and its answer
+		all = append(all[:first:first], all[first+2:]...) // drops a message and its answer
 		left += 2
 		ids, err = c.tokens(all)
 	}
@@ -237,7 +237,7 @@ func (c *chatting) answer(ctx context.Context, gen *generate.Generator, out *gen
 	return nil
 }
 
-// tokens returns the tokens of messages and of the beginning of an answer.
+// tokens returns the tokens of messages, followed by the opening of an answer.
 func (c *chatting) tokens(messages []tokenizer.Message) ([]int32, error) {
 	list, err := tokenizer.Messages(messages...)
 	if err != nil {

@@ -68,7 +68,7 @@ func (t *tool) checkCommand() *ffcli.Command {
 	}
 }
 
-// checkRun is one use of gomoe check.
+// checkRun holds the flags of gomoe check.
 type checkRun struct {
 	*tool
 	path  string
@@ -76,8 +76,8 @@ type checkRun struct {
 	limit size
 	opts  vjp.CheckOptions
 	json  bool
-	// device is the name of the device that is compared with the host, "" for none. cfg
-	// has the open device.
+	// device is the name of the device to compare with the host, "" for none. cfg has the open
+	// device.
 	device string
 	cfg    gomoe.Config
 	jobs   []*gomoe.Job
@@ -102,7 +102,7 @@ func (c *checkRun) run(ctx context.Context, x map[string]array.Array) error {
 			widened = append(widened, v.Name+" "+v.Type.String())
 		}
 	}
-	if _, err := c.open(ctx, q); err != nil { // before memory for inputs is allocated
+	if _, err := c.open(ctx, q); err != nil { // fails before allocating the inputs
 		return err
 	}
 	complete(q, x, c.opts.Seed)
@@ -145,7 +145,7 @@ func (c *checkRun) open(ctx context.Context, p *graph.Program) (*gomoe.Job, erro
 	return j, err
 }
 
-// eval is the vjp.Runner of the check.
+// eval is the check's vjp.Runner.
 func (c *checkRun) eval(ctx context.Context, p *graph.Program) (vjp.Eval, error) {
 	j, err := c.open(ctx, p)
 	if err != nil {
@@ -154,12 +154,11 @@ func (c *checkRun) eval(ctx context.Context, p *graph.Program) (vjp.Eval, error)
 	return j.Step, nil
 }
 
-// checkJSON is what check -json prints. Numbers are strings where they are not
-// finite.
+// checkJSON is the output of check -json. Numbers that are not finite are strings.
 type checkJSON struct {
 	Program string      `json:"program"`
 	OK      bool        `json:"ok"`
-	Widened []string    `json:"widened"` // inputs that were checked in f64 instead of their own type
+	Widened []string    `json:"widened"` // inputs checked in f64 instead of their own type
 	Inputs  []inputJSON `json:"inputs"`
 	// Device is the result of -device.
 	Device *deviceCheck `json:"device,omitempty"`

@@ -12,9 +12,9 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// deviceCheck compares what a device computes with the host's results, in the program's
-// own types. Derivatives are checked in f64, which no GPU has, so the device is not part
-// of that check.
+// deviceCheck compares a device's results with the host's, in the program's own types. Derivatives
+// are compared with differences in f64, which no GPU has, so that check does not involve the
+// device.
 type deviceCheck struct {
 	Device       string       `json:"device"`
 	Instructions int          `json:"instructions"`
@@ -23,7 +23,7 @@ type deviceCheck struct {
 	OK           bool         `json:"ok"`
 }
 
-// deviceDiff is the largest difference of a result.
+// deviceDiff is the largest difference between a device's result and the host's.
 type deviceDiff struct {
 	Name    string `json:"name"` // a result, or the cotangent of an input
 	Type    string `json:"type"`
@@ -32,7 +32,7 @@ type deviceDiff struct {
 	OK      bool   `json:"ok"`
 }
 
-// onDevice runs the program and its derivative on the host and on the device, with the
+// onDevice runs the program and its derivative on the host and on the device, giving both the
 // inputs x.
 func (c *checkRun) onDevice(ctx context.Context, x map[string]array.Array) (*deviceCheck, error) {
 	pull, err := vjp.Pullback(c.p, c.opts.Wrt...)
@@ -80,8 +80,8 @@ func (c *checkRun) step(ctx context.Context, p *graph.Program, cfg gomoe.Config,
 	return out, j, in(c.path, errors.Join(err, j.Close()))
 }
 
-// allowedOn returns how far a device's result may be from the host's. The device adds in
-// another order and rounds at other places.
+// allowedOn returns the largest accepted difference between a device's result and the host's. The
+// device adds in another order and rounds at other points.
 func allowedOn(d graph.DType) float64 {
 	switch d {
 	case graph.F16, graph.BF16:
@@ -92,9 +92,9 @@ func allowedOn(d graph.DType) float64 {
 	return 0
 }
 
-// apart returns the largest difference of elements, relative to the largest element of
-// want if that is more than 1e-3. It is infinite if only one of two elements is a
-// number.
+// apart returns the largest difference between elements of got and want, relative to the largest
+// element of want if that exceeds 1e-3. It is infinite if only one of two corresponding elements is
+// a number.
 func apart(got, want array.Array) float64 {
 	x, y := got.Float64s(), want.Float64s()
 	worst, scale := 0.0, 1e-3
@@ -113,7 +113,7 @@ func apart(got, want array.Array) float64 {
 	return worst / scale
 }
 
-// String prints a line per result.
+// String returns a line per result.
 func (d *deviceCheck) String() string {
 	s := fmt.Sprintf("on %s, in the program's own types: %d instructions, and %d on the host\n", d.Device, d.Instructions, d.OnHost)
 	for _, r := range d.Results {

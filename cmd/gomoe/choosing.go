@@ -7,13 +7,13 @@ import (
 	"github.com/gomoe/gomoe/generate"
 )
 
-// choosing says how tokens are chosen, and where a text stops.
+// choosing holds the flags for sampling tokens and ending a text.
 type choosing struct {
 	s    generate.Sampling
 	stop []string
 }
 
-// flags adds the flags that say it.
+// flags adds the flags.
 func (c *choosing) flags(fs *flag.FlagSet) {
 	fs.Float64Var(&c.s.Temperature, "temperature", 0, "divides the logits; 0 takes the most likely token")
 	fs.IntVar(&c.s.TopK, "top-k", 0, "choose among so many tokens, the most likely; 0 is all")
@@ -32,7 +32,7 @@ func (c *choosing) flags(fs *flag.FlagSet) {
 	})
 }
 
-// check returns an error for flags that have no meaning.
+// check returns an error for invalid combinations of flags.
 func (c *choosing) check() error {
 	if err := c.s.Check(); err != nil {
 		return &usageError{err}

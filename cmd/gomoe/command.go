@@ -25,35 +25,33 @@ import (
 	"github.com/gomoe/gomoe/world"
 )
 
-// Exit statuses. gomoe launch also returns those of its ranks, a rank that does not run in a job of so many
-// world.StatusMisfit, and a command that a signal has ended that of the signal.
+// Exit statuses. gomoe launch also returns the exit statuses of its ranks, and a rank that does not fit the
+// size of its job returns world.StatusMisfit. A command ended by a signal returns the signal's status.
 const (
 	exitOK    = 0
 	exitWrong = 1
 	exitUsage = 2
 )
 
-// tool is one run of the command.
+// tool is one invocation of the command.
 type tool struct {
 	stdin  io.Reader
 	stdout *whole.Output
 	stderr io.Writer
-	help   bytes.Buffer // what flag sets print
+	help   bytes.Buffer // output of flag sets
 }
 
-// usageError is a wrong command line.
+// usageError is an invalid command line.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
 
-// errReported ends the command with status 1 when its output has already said
-// why.
+// errReported ends the command with status 1 when its output has already given the reason.
 var errReported = errors.New("reported")
 
-// run runs the command line and returns the exit status. It stops when ctx
-// ends.
+// run runs the command line and returns the exit status, stopping when ctx ends.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	stderr = &escaping{stderr}
 	t := &tool{stdin: stdin, stdout: &whole.Output{To: stdout}, stderr: stderr}
@@ -67,7 +65,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}()
 	err := root.Parse(args)
 	command := root
-	for _, arg := range args { // subcommands stand in front
+	for _, arg := range args { // subcommands precede flags
 		i := slices.IndexFunc(command.Subcommands, func(c *ffcli.Command) bool { return strings.EqualFold(arg, c.Name) })
 		if i < 0 {
 			break
@@ -145,8 +143,8 @@ func (t *tool) root() *ffcli.Command {
 	return root
 }
 
-// escaping writes text with control characters other than ends of lines and tabs as Go writes them in
-// quotes: names in files and on command lines are not to steer a terminal.
+// escaping writes text, quoting control characters other than newlines and tabs as Go does: names in files
+// and on command lines must not control a terminal.
 type escaping struct{ to io.Writer }
 
 func (q *escaping) Write(p []byte) (int, error) {
@@ -170,15 +168,15 @@ func (q *escaping) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// flags returns a flag set that reports mistakes instead of printing them.
+// flags returns a flag set that returns mistakes as errors instead of printing them.
 func (t *tool) flags(name string) *flag.FlagSet {
 	fs := flag.NewFlagSet(name, flag.ContinueOnError)
 	fs.SetOutput(&t.help)
 	return fs
 }
 
-// wrongFlag returns an error of a flag set as a usageError. The flag package says "parse
-// error" of a value that it does not understand; wrongFlag says what is wanted.
+// wrongFlag returns an error of a flag set as a usageError. For a value that it cannot parse, the flag
+// package says only "parse error"; wrongFlag names the expected values.
 func wrongFlag(fs *flag.FlagSet, err error) error {
 	if errors.Is(err, flag.ErrHelp) {
 		return err
@@ -197,7 +195,7 @@ func wrongFlag(fs *flag.FlagSet, err error) error {
 	return &usageError{errors.New(text)}
 }
 
-// wantedOf describes the values of a flag of the flag package.
+// wantedOf describes the values of a flag whose type is the flag package's.
 func wantedOf(f *flag.Flag) string {
 	g, ok := f.Value.(flag.Getter)
 	if !ok {
@@ -218,8 +216,7 @@ func wantedOf(f *flag.Flag) string {
 	return "another value"
 }
 
-// operands returns the arguments that are not flags. Flags may stand between
-// and behind them.
+// operands returns the arguments that are not flags. Flags may precede and follow them.
 func operands(fs *flag.FlagSet, args []string) ([]string, error) {
 	var out []string
 	for len(args) > 0 {
@@ -232,7 +229,7 @@ func operands(fs *flag.FlagSet, args []string) ([]string, error) {
 	return out, nil
 }
 
-// onePath is operands for commands that take one path, of what want says.
+// onePath is operands for commands taking one path; want describes the path.
 func onePath(fs *flag.FlagSet, args []string, want string) (string, error) {
 	paths, err := operands(fs, args)
 	if err == nil && len(paths) != 1 {
@@ -244,7 +241,7 @@ func onePath(fs *flag.FlagSet, args []string, want string) (string, error) {
 	return paths[0], nil
 }
 
-// operand is operands for commands that take one file.
+// operand is operands for commands taking one file.
 func operand(fs *flag.FlagSet, args []string) (string, error) {
 	files, err := operands(fs, args)
 	switch {

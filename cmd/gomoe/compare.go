@@ -18,11 +18,11 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// homeSums reports whether texts are compared whose logits differ in their last bits.
+// homeSums reports whether -compare compares logits combined as sums, which may differ in their last bits.
 func (g *writing) homeSums() bool { return g.compare != "" && g.o.Exchange == ep.Sum }
 
-// compared are the meshes that -compare asks for. In a job of several processes all of them take part in each: those that the experts
-// are not split over compute the same.
+// compared returns the meshes of -compare. In a job of several processes, all take part in each comparison: replicas of the expert
+// group compute the same.
 func (g *writing) compared() (meshes []sharding.Mesh, ranks []int, err error) {
 	job, err := environ.Detect(os.Getenv)
 	if err != nil {
@@ -51,8 +51,8 @@ func (g *writing) compared() (meshes []sharding.Mesh, ranks []int, err error) {
 	return meshes, ranks, nil
 }
 
-// ways are the ways of choosing tokens that -compare compares: that of the flags, and the most likely tokens if these choose at random,
-// or else choices at random.
+// ways returns the two sampling settings to compare: the flags' setting, and greedy decoding if the flags sample, or sampling if they
+// are greedy.
 func (g *writing) ways() []generate.Sampling {
 	other := g.s
 	if other.Temperature == 0 {
@@ -63,8 +63,8 @@ func (g *writing) ways() []generate.Sampling {
 	return []generate.Sampling{g.s, other}
 }
 
-// compareRanks writes with the experts on several numbers of ranks, and compares the tokens, or the logits if rows come home in sums.
-// Where something is different it goes on, as all processes do, and returns it at the end.
+// compareRanks generates with the experts on several numbers of ranks and compares the tokens, or the logits if the return path sends
+// sums. After a difference it continues, because all processes must, and returns the difference at the end.
 func (g *writing) compareRanks(ctx context.Context) error {
 	meshes, ranks, err := g.compared()
 	if err != nil {
@@ -84,7 +84,7 @@ func (g *writing) compareRanks(ctx context.Context) error {
 		return texts, nil
 	}
 	var first []written
-	if g.homeSums() { // rows are what sums are compared with
+	if g.homeSums() { // sums are compared with rows
 		if first, err = write(meshes[0], ep.Rows, graph.NoDType); err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ func (g *writing) compareRanks(ctx context.Context) error {
 	return nil
 }
 
-// sameTokens returns an error if tokens on so many ranks are not those of the first.
+// sameTokens returns an error if the tokens generated on this number of ranks differ from the first run's.
 func sameTokens(ranks int, first, ids []int32) error {
 	for at := range max(len(first), len(ids)) {
 		if at >= len(first) || at >= len(ids) || first[at] != ids[at] {
@@ -126,8 +126,8 @@ func sameTokens(ranks int, first, ids []int32) error {
 	return nil
 }
 
-// near says how far logits with sums are from those of rows, as long as the tokens before them are the same. It is an error if they
-// are further off than roundings to the type of the sums, or of the calculation, bring about.
+// near reports the difference between logits computed with sums and with rows, for as long as the preceding tokens are equal. It is an
+// error if the difference exceeds the rounding errors of the sums' element type, or of the element type of the computation.
 func (g *writing) near(ranks int, rows, sums []written) error {
 	largest, off, same, all := 0.0, 0.0, 0, 0
 	for w := range rows {
@@ -151,8 +151,8 @@ func (g *writing) near(ranks int, rows, sums []written) error {
 	return nil
 }
 
-// nearBy is the part of the largest logit by which sums in an element type may change logits: 20 roundings of bf16, and more of types
-// with more bits.
+// nearBy returns the accepted change of logits by sums in an element type, relative to the largest logit: 20 roundings of bf16, and
+// more roundings of wider types.
 func nearBy(d graph.DType) float64 {
 	switch d {
 	case graph.BF16:

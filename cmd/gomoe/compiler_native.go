@@ -9,7 +9,7 @@ import (
 	"github.com/gomoe/gomoe/metal"
 )
 
-// compiler says what compiles the emulated GPU's kernels.
+// compiler names the compiler of the emulated GPU's kernels.
 func compiler(context.Context) (string, error) {
 	path, version, cache, err := metal.Compiler()
 	if err != nil {

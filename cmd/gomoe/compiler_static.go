@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe"
 )
 
-// compiler says why there is no emulated GPU.
+// compiler returns the reason why there is no emulated GPU.
 func compiler(ctx context.Context) (string, error) {
 	_, err := gomoe.OpenDevice(ctx, "metal-emulated")
 	return "", err

@@ -86,7 +86,7 @@ func (t *tool) filesCommand(name, usage, short, long string, typed bool) *ffcli.
 	}
 }
 
-// progress prints how much of a file is written, at most once a second.
+// progress prints the number of bytes written to a file, at most once a second.
 type progress struct {
 	to          io.Writer
 	began, last time.Time
@@ -101,7 +101,7 @@ func (p *progress) print(done, total int64) {
 	}
 }
 
-// end prints how much was written in all.
+// end prints the total number of bytes written.
 func (p *progress) end() {
 	if s := time.Since(p.began).Seconds(); p.done > 0 {
 		fmt.Fprintf(p.to, "%s in %.1f s\n", memory.Format(float64(p.done)), s)

@@ -16,7 +16,7 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// copying is the flag that says which copies of experts ranks hold.
+// copying is the flag choosing the expert replicas of each rank.
 type copying struct {
 	flag  string
 	loads []byte // the file's contents
@@ -27,10 +27,10 @@ func (c *copying) flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.flag, "copies", "", "copies of hot experts: how many `more` experts each rank holds, such as 2, behind a comma or alone a file of loads, which gomoe eval -json writes; 2,loads.json. Tokens stay the same")
 }
 
-// maxLoads is the longest file of loads in bytes. A model with 61 layers of 384 experts has 0.5 MB.
+// maxLoads is the largest file of loads in bytes. A model with 61 layers of 384 experts has 0.5 MB.
 const maxLoads = 64 << 20
 
-// parse returns the copies of each layer's experts on a mesh, nil if there are none.
+// parse returns the replicas of each layer's experts on a mesh, nil if there are none.
 func (c *copying) parse(m sharding.Mesh) (func(layer string, experts int) (ep.Copies, error), error) {
 	if c.flag == "" {
 		return nil, nil
@@ -38,10 +38,10 @@ func (c *copying) parse(m sharding.Mesh) (func(layer string, experts int) (ep.Co
 	number, path, both := strings.Cut(c.flag, ",")
 	further, err := strconv.Atoi(number)
 	switch {
-	case err != nil && !both: // a file alone
+	case err != nil && !both: // only a file
 		further, path = 1, c.flag
 		if m.Ranges("ep") != nil {
-			further = 0 // they say how many experts each rank has
+			further = 0 // the ranges give the number of experts of each rank
 		}
 	case err != nil || further < 0 || both && path == "":
 		return nil, usagef("-copies %s: want how many more experts each rank holds, such as 2, a file of loads, or both with a comma between them", quoted.Text(c.flag))
@@ -66,7 +66,7 @@ func (c *copying) parse(m sharding.Mesh) (func(layer string, experts int) (ep.Co
 	return nn.BalanceCopies(m, further, loads), nil
 }
 
-// check returns an error if there are no experts of which there could be copies.
+// check returns an error if the model has no experts to replicate.
 func (c *copying) check(m *models.Model) error {
 	if c.flag != "" && m.Experts == 0 {
 		return usagef("-copies %s: the model has no experts; leave it out", c.flag)
@@ -74,7 +74,7 @@ func (c *copying) check(m *models.Model) error {
 	return nil
 }
 
-// fact returns what is to be the same in all processes.
+// fact returns the text that must be equal in all processes.
 func (c *copying) fact() string {
 	h := fnv.New64a()
 	_, _ = h.Write(c.loads)

@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl/job/environ"
 )
 
-// deviceVariables returns the environment variables that the emulated GPU reads.
+// deviceVariables returns the environment variables read by the emulated GPU.
 func deviceVariables() []environ.Variable {
 	return []environ.Variable{
 		{Name: "GOMOE_CLANG", Meaning: "what compiles the emulated GPU's kernels; if not set, the first clang that is found of version 17 or newer"},
@@ -16,7 +16,7 @@ func deviceVariables() []environ.Variable {
 	}
 }
 
-// printDevices prints what -device finds on this machine.
+// printDevices prints the devices that -device finds on this machine.
 func (t *tool) printDevices(ctx context.Context) error {
 	gpu := "there, and says no name"
 	d, err := gomoe.OpenDevice(ctx, "metal")

@@ -69,7 +69,7 @@ func (t *tool) doctorCommand() *ffcli.Command {
 	}
 }
 
-// environment returns what would go wrong in a rank that is started here.
+// environment returns findings about the environment that a rank started here inherits.
 func environment() doctor.Report {
 	r := doctor.Report{}
 	if _, err := kernel.Selected(); err != nil {
@@ -93,8 +93,8 @@ func environment() doctor.Report {
 	return r
 }
 
-// printReport prints the variables that are set, the devices of this machine if the report
-// is about no other machine, and the findings.
+// printReport prints the variables that are set, the devices of this machine if the report covers
+// no other machine, and the findings.
 func (t *tool) printReport(ctx context.Context, s doctor.Setup, report doctor.Report) error {
 	variables := append([]environ.Variable{{Name: "GOMOE_KERNELS", Meaning: "the kernels of this process; if not set, the best that the processor runs"}}, deviceVariables()...)
 	variables = append(variables, environ.Variables()...)

@@ -53,7 +53,7 @@ func (t *tool) evalCommand() *ffcli.Command {
 	}
 }
 
-// evaluating is one use of gomoe eval.
+// evaluating holds the flags of gomoe eval.
 type evaluating struct {
 	*tool
 	path, text, mesh, picture, device string
@@ -126,7 +126,7 @@ func (e *evaluating) run(ctx context.Context) (err error) {
 		return err
 	}
 	if e.picture != "" && info.First() {
-		f, err := whole.Create(e.picture) // find out before the evaluation
+		f, err := whole.Create(e.picture) // fails before evaluating
 		if err != nil {
 			return fmt.Errorf("-picture: %w", err)
 		}
@@ -149,9 +149,9 @@ func (e *evaluating) run(ctx context.Context) (err error) {
 	return e.print(r)
 }
 
-// hash returns a number that differs if tokens differ.
+// hash returns the FNV-1a hash of tokens.
 func hash(ids []int32) (h uint64) {
-	h = 14695981039346656037 // FNV-1a
+	h = 14695981039346656037
 	for _, id := range ids {
 		h = (h ^ uint64(uint32(id))) * 1099511628211
 	}
@@ -171,7 +171,7 @@ func (e *evaluating) encode(ctx context.Context, c *checkpoint.Checkpoint) ([]in
 	return tok.Encode(text, tokenizer.Options{})
 }
 
-// evaluated is what gomoe eval says, as JSON.
+// evaluated is the JSON output of gomoe eval.
 type evaluated struct {
 	Tokens     int             `json:"tokens"`
 	Predicted  int             `json:"predicted"`
@@ -204,7 +204,7 @@ func (e *evaluating) print(r evaluate.Result) error {
 	return e.table(e.stdout, r, speed)
 }
 
-// table prints a result for people.
+// table prints a result as text.
 func (e *evaluating) table(w io.Writer, r evaluate.Result, speed float64) error {
 	windows := "1 window"
 	if r.Windows != 1 {

@@ -49,7 +49,7 @@ func (t *tool) finetuneCommand() *ffcli.Command {
 	}
 }
 
-// tuning is one use of gomoe finetune.
+// tuning holds the flags of gomoe finetune.
 type tuning struct {
 	*tool
 	path, mesh, order, device string
@@ -121,7 +121,7 @@ func (f *tuning) flags(fs *flag.FlagSet) {
 	kernelsFlag(fs)
 }
 
-// idle is an error if a flag is given that does nothing with the others.
+// idle returns an error if a flag has no effect in combination with the others.
 func (f *tuning) idle(fs *flag.FlagSet) (err error) {
 	o := &f.o
 	fs.Visit(func(x *flag.Flag) {
@@ -162,7 +162,7 @@ func (f *tuning) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	stop := ctx // the first signal; a second one ends the process
+	stop := ctx // ends at the first signal; a second one ends the process
 	ctx = context.WithoutCancel(ctx)
 	var w world.World
 	defer func() { err = errors.Join(err, w.Close()) }()

@@ -65,8 +65,8 @@ func (t *tool) fmtCommand() *ffcli.Command {
 	}
 }
 
-// differing returns the lines in which two texts differ, as a diff without
-// context; "" if the texts are equal.
+// differing returns the differing lines of two texts as a diff without context; "" if the texts are
+// equal.
 func differing(name, a, b string) string {
 	x, y := strings.SplitAfter(a, "\n"), strings.SplitAfter(b, "\n")
 	var out strings.Builder
@@ -88,9 +88,8 @@ func differing(name, a, b string) string {
 	return out.String()
 }
 
-// resync returns how many lines to drop from x and y, as few as possible, to
-// reach an equal line that is not blank. Both numbers are large if there is
-// none near.
+// resync returns the smallest numbers of lines to drop from x and y before reaching an equal line
+// that is not blank. Both numbers are large if there is no such line nearby.
 func resync(x, y []string) (int, int) {
 	const near = 100
 	for n := 1; n <= near; n++ {

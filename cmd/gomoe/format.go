@@ -8,12 +8,11 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// format returns the canonical text of a file of programs. A statement takes one
-// line both in the grammar and in the canonical text, so comments are carried
-// over line by line: a comment on a line of its own stays above the next
-// statement, other comments stay with their statement. Scopes stay where they are
-// written, also those that change nothing. Several blank lines inside a program become
-// one.
+// format returns the canonical text of a file of programs. A statement takes one line both in the
+// grammar and in the canonical text, so comments are carried over line by line: a comment on a line
+// of its own stays above the next statement, a trailing comment stays with its statement. Scopes
+// keep their places, including scopes that change nothing. Several blank lines inside a program
+// become one.
 func format(name, src string) (string, error) {
 	progs, err := graph.ParseAll(name, src, primitives.All()...)
 	if err != nil {
@@ -22,8 +21,7 @@ func format(name, src string) (string, error) {
 	var canonical []string // lines of all programs
 	for _, p := range progs {
 		text := p.String()
-		// Programs that p refers to stand in front of it; they are printed by
-		// themselves.
+		// Programs called by p precede it; they are printed separately.
 		text = text[strings.LastIndex("\n"+text, "\nprogram "):]
 		for _, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
 			if _, ok := scopeOf(strings.TrimSpace(line)); !ok {
@@ -34,7 +32,7 @@ func format(name, src string) (string, error) {
 
 	var out []string
 	next, blank := 0, false
-	depth := 0  // how many programs are open: one, or more in the bodies of loops
+	depth := 0  // number of open programs: one, or more in the bodies of loops
 	above := "" // the statement or comment above, as written
 	for _, line := range strings.Split(src, "\n") {
 		code, comment := split(line)
@@ -43,7 +41,7 @@ func format(name, src string) (string, error) {
 			continue
 		}
 		switch {
-		case above == "}" && depth == 0: // programs, and comments between them, are separated by blank lines
+		case above == "}" && depth == 0: // blank lines separate programs, and comments between programs
 			blank = true
 		case above == "", strings.HasSuffix(above, "{"), code == "}":
 			blank = false
@@ -80,8 +78,8 @@ func format(name, src string) (string, error) {
 	return strings.Join(out, "\n") + "\n", nil
 }
 
-// scopeOf returns the quoted name of the scope that a line begins, "" if the line ends
-// the scope. ok is false if the line is another statement.
+// scopeOf returns the quoted name of the scope opened by a line, "" if the line closes the scope.
+// ok is false if the line is another statement.
 func scopeOf(code string) (name string, ok bool) {
 	rest, ok := strings.CutPrefix(code, "scope")
 	rest = strings.TrimSpace(rest)

@@ -56,15 +56,15 @@ func (t *tool) generateCommand() *ffcli.Command {
 	}
 }
 
-// writing is one use of gomoe generate.
+// writing holds the flags and the prompt of gomoe generate.
 type writing struct {
 	opening
 	choosing
 	prompt, file, compare string
 	n, keep               int
-	asked                 bool // for n tokens; else so many are a usual number
+	asked                 bool // n was given; otherwise a default number of tokens
 	slide, stats          bool
-	same                  [][2]string // flags that are to be the same in all processes
+	same                  [][2]string // flags that must be equal in all processes
 	ids                   []int32     // of the prompt
 	quiet                 bool        // nothing is written
 }
@@ -94,7 +94,7 @@ func (g *writing) run(ctx context.Context) (err error) {
 	return err
 }
 
-// check returns an error for flags that cannot be right, whatever the model.
+// check returns an error for flags that are invalid for every model.
 func (g *writing) check() error {
 	if err := g.choosing.check(); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (g *writing) check() error {
 	return nil
 }
 
-// encode makes the tokens of the prompt, and sets the room for them.
+// encode encodes the prompt and sets the context length.
 func (g *writing) encode(ctx context.Context) (err error) {
 	text := g.prompt
 	switch {
@@ -179,23 +179,23 @@ func (g *writing) encode(ctx context.Context) (err error) {
 	return nil
 }
 
-// maxPrompt is the longest text that a prompt may be, in bytes.
+// maxPrompt is the largest prompt in bytes.
 const maxPrompt = 64 << 20
 
-// readPrompt returns the text of a file, or of stdin if path is -. The end of ctx ends it.
+// readPrompt returns the text of a file, or of stdin if path is -. It stops reading when ctx ends.
 func readPrompt(ctx context.Context, path string, stdin io.Reader) (string, error) {
 	b, err := readAny(ctx, path, stdin, maxPrompt)
-	return strings.TrimPrefix(string(b), "\ufeff"), err // a byte order mark, which some editors write
+	return strings.TrimPrefix(string(b), "\ufeff"), err // byte order mark, written by some editors
 }
 
-// written is a text that was written.
+// written is a generated text.
 type written struct {
 	ids    []int32
-	logits [][]float32 // that the tokens were chosen from, if they are to be compared
+	logits [][]float32 // logits before sampling each token, for -compare
 }
 
-// write writes continuations on the ranks that o says, one for each way of choosing. Only the first one is shown. A process that follows
-// has no texts.
+// write generates continuations on the ranks of o, one per sampling setting. Only the first one is printed. A following process returns
+// no texts.
 func (g *writing) write(ctx context.Context, o generate.Options, ways ...generate.Sampling) (texts []written, err error) {
 	o.Tokenizer = g.tok
 	if g.stats && !g.quiet {
@@ -207,7 +207,7 @@ func (g *writing) write(ctx context.Context, o generate.Options, ways ...generat
 	}
 	defer func() { err = errors.Join(err, gen.Close()) }()
 	if g.follows {
-		if err := gen.Follow(context.WithoutCancel(ctx), ctx); err != nil { // the first process says when to end
+		if err := gen.Follow(context.WithoutCancel(ctx), ctx); err != nil { // the first process ends the loop
 			return nil, err
 		}
 		return nil, ctx.Err()
@@ -229,7 +229,7 @@ func (g *writing) write(ctx context.Context, o generate.Options, ways ...generat
 	return texts, nil
 }
 
-// continuation writes one continuation.
+// continuation generates one continuation.
 func (g *writing) continuation(ctx context.Context, gen *generate.Generator, trace *runtime.Trace, s generate.Sampling, quiet bool) (text written, err error) {
 	quiet = quiet || g.quiet
 	out := newOutput(g.stdout)
@@ -262,7 +262,7 @@ func (g *writing) continuation(ctx context.Context, gen *generate.Generator, tra
 	return text, nil
 }
 
-// splitText says what rank 0 did in its steps.
+// splitText describes the time split of rank 0's steps.
 func splitText(t runtime.Totals) string {
 	part := func(d time.Duration) string {
 		return fmt.Sprintf("%.3f s (%.0f%%)", d.Seconds(), 100*d.Seconds()/max(t.Steps.Seconds(), 1e-9))

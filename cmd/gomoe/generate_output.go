@@ -11,10 +11,10 @@ import (
 	"github.com/gomoe/gomoe/internal/whole"
 )
 
-// generated writes text as it is generated.
+// generated writes text while it is being generated.
 type generated struct {
 	to    io.Writer
-	plain bool // to is a terminal, which is not to get what it would interpret
+	plain bool // to is a terminal, and must not receive control sequences
 	err   error
 }
 
@@ -27,7 +27,7 @@ func newOutput(to io.Writer) *generated {
 	return g
 }
 
-// print writes further text and reports whether more is wanted: after an error it is not.
+// print writes further text and reports whether to continue: it returns false after an error.
 func (g *generated) print(s string) bool {
 	if g.err != nil || s == "" {
 		return g.err == nil

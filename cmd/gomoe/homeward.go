@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// homeward is the flags that say how rows come home from the experts of a model.
+// homeward holds the flags for the return path of experts' outputs.
 type homeward struct{ exchange, wire string }
 
 // flags adds the flags.
@@ -17,7 +17,7 @@ func (h *homeward) flags(fs *flag.FlagSet) {
 	fs.StringVar(&h.wire, "wire", "", "element `type` in which sums come home, with -exchange sum: f32, bf16 or f16; f32 if not given")
 }
 
-// parse returns what the flags say.
+// parse returns the flags' values.
 func (h *homeward) parse() (ep.Exchange, graph.DType, error) {
 	x := ep.Exchange(h.exchange)
 	if h.exchange == ep.Rows.String() {

@@ -16,7 +16,7 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// inputs are the flags that give a program its input arrays.
+// inputs holds the flags giving a program its input arrays.
 type inputs struct {
 	files *pairs
 	cast  bool
@@ -28,7 +28,7 @@ func newInputs(fs *flag.FlagSet) *inputs {
 	return f
 }
 
-// known returns an error if a name is not that of an input of p.
+// known returns an error if a given name is no input of p.
 func (f *inputs) known(path string, p *graph.Program) error {
 	for _, name := range f.files.names {
 		if p.Input(name) == nil {
@@ -38,8 +38,7 @@ func (f *inputs) known(path string, p *graph.Program) error {
 	return nil
 }
 
-// read returns the arrays of the files that were given. Other inputs are absent from
-// the map.
+// read returns the arrays of the given files. Other inputs are absent from the map.
 func (f *inputs) read(path string, p *graph.Program) (map[string]array.Array, error) {
 	if err := f.known(path, p); err != nil {
 		return nil, err
@@ -61,7 +60,7 @@ func (f *inputs) read(path string, p *graph.Program) (map[string]array.Array, er
 			return nil
 		})
 		if errors.As(err, new(*located)) {
-			return nil, err // the error says that the type is another one
+			return nil, err // the error names the file's type
 		}
 		if err != nil {
 			return nil, fmt.Errorf("-in %s: %w", name, err)
@@ -74,9 +73,8 @@ func (f *inputs) read(path string, p *graph.Program) (map[string]array.Array, er
 	return out, nil
 }
 
-// random returns a value for input i that suits a first run: floats uniform in [-1,
-// 1), also as weights in blocks, and zeros for integers, because these are mostly
-// indices.
+// random returns a value for input i that suits a first run: floats uniform in [-1, 1), including
+// weights in blocks, and zeros for integers, because these are mostly indices.
 func random(seed uint64, i int, t graph.Type) array.Array {
 	a := array.New(t)
 	if !t.DType.IsFloat() && !t.DType.IsF8() && !t.DType.IsBlock() {
@@ -88,12 +86,12 @@ func random(seed uint64, i int, t graph.Type) array.Array {
 		x[j] = 2*r.Float64() - 1
 	}
 	if err := a.SetFloat64s(x); err != nil {
-		panic(err) // cannot happen: the type has that many elements
+		panic(err) // cannot happen: the length matches the type
 	}
 	return a
 }
 
-// complete adds random values for the inputs of p that are missing.
+// complete adds random values for the missing inputs of p.
 func complete(p *graph.Program, given map[string]array.Array, seed uint64) {
 	for i, v := range p.In {
 		if _, ok := given[v.Name]; !ok {
@@ -116,16 +114,16 @@ func missing(path string, p *graph.Program, given *pairs) error {
 	return in(path, fmt.Errorf("inputs of %s that are not given: %s; give each as -in name=file.npy, or say -random 1 for random ones", p.Name, strings.Join(names, ", ")))
 }
 
-// fits returns an error if a program needs more memory than limit.
+// fits returns an error if running a program needs more memory than limit.
 func fits(path string, plan *lowering.Plan, limit size) error {
 	need := float64(plan.Report(runtime.GOMAXPROCS(0)).Mem.OfRanks(plan.Mesh.Ranks()))
 	for _, ports := range [][]lowering.Port{plan.In, plan.Out} {
 		for _, q := range ports {
-			need += float64(q.Type.Bytes()) // the arrays that are given and returned
+			need += float64(q.Type.Bytes()) // arrays given and returned
 		}
 	}
 	for _, b := range plan.Bufs {
-		if b.Type.Bytes() > int64(limit) { // so large that adding up the arena's size may overflow
+		if b.Type.Bytes() > int64(limit) { // adding the arena's size could overflow
 			need = max(need, float64(b.Type.Bytes()))
 		}
 	}
@@ -139,7 +137,7 @@ func fits(path string, plan *lowering.Plan, limit size) error {
 	return in(path, fmt.Errorf("program %s needs %s of memory in this process, whose mesh has %d ranks, and -memory allows %s; gomoe plan -brief says what for", plan.Name, bytes, plan.Mesh.Ranks(), lowering.Bytes(int64(limit))))
 }
 
-// memoryFlag adds the flag that limits memory.
+// memoryFlag adds the flag limiting memory.
 func memoryFlag(fs *flag.FlagSet) *size {
 	limit := size(16 << 30)
 	fs.Var(&limit, "memory", "the most `bytes` that the program may need")

@@ -68,7 +68,7 @@ func (t *tool) inspectCommand() *ffcli.Command {
 	}
 }
 
-// inspection is what gomoe inspect says about a model, as JSON.
+// inspection is the JSON output of gomoe inspect.
 type inspection struct {
 	Path         string             `json:"path"`
 	Format       string             `json:"format"`
@@ -83,8 +83,8 @@ type inspection struct {
 	Bytes        int64              `json:"bytes"`
 	Parts        []inspectionPart   `json:"parts"`
 	Ranks        []inspectionRank   `json:"ranks,omitempty"`
-	Room         int                `json:"room,omitempty"`      // positions of the ranks' caches
-	Unplanned    string             `json:"unplanned,omitempty"` // why ranks' caches and steps are not known
+	Room         int                `json:"room,omitempty"`      // capacity of the ranks' caches in positions
+	Unplanned    string             `json:"unplanned,omitempty"` // the reason why the ranks' caches and steps are unknown
 	Tensors      []inspectionTensor `json:"tensors,omitempty"`
 }
 
@@ -102,7 +102,7 @@ type inspectionRank struct {
 	Experts int   `json:"experts"`
 	Bytes   int64 `json:"bytes"` // of the files
 	Caches  int64 `json:"caches,omitempty"`
-	Step    int64 `json:"step,omitempty"` // what the largest step takes beside them
+	Step    int64 `json:"step,omitempty"` // memory of the largest step, in addition to weights and caches
 }
 
 type inspectionTensor struct {
@@ -139,7 +139,8 @@ func inspect(c *checkpoint.Checkpoint, list bool) (*inspection, error) {
 	return r, nil
 }
 
-// place says what each rank of a mesh holds, and what it needs to generate a text with room for so many positions.
+// place adds the memory of each rank of a mesh: its weights, and its caches and step while generating with a
+// context length of room.
 func (r *inspection) place(ctx context.Context, c *checkpoint.Checkpoint, m sharding.Mesh, room int) error {
 	held, wrong := c.Held(m)
 	planned, room, err := planned(ctx, c, m, room)
@@ -151,7 +152,7 @@ func (r *inspection) place(ctx context.Context, c *checkpoint.Checkpoint, m shar
 		return usagef("-mesh %s: %w; what needs the model's function is not known, either: %w", m, wrong, err)
 	case err != nil:
 		r.Unplanned = err.Error()
-	case wrong != nil: // the mesh splits more than experts
+	case wrong != nil: // the mesh splits other axes than the experts
 		for i, p := range planned {
 			h := checkpoint.Held{Bytes: p.Weights}
 			if h.Experts = r.Experts; m.Size("ep") > 0 {
@@ -170,7 +171,7 @@ func (r *inspection) place(ctx context.Context, c *checkpoint.Checkpoint, m shar
 	return nil
 }
 
-// planned returns what ranks of a mesh hold of a model that generates a text, and the positions of the text.
+// planned returns the memory of each rank of a mesh while generating, and the context length.
 func planned(ctx context.Context, c *checkpoint.Checkpoint, m sharding.Mesh, room int) ([]generate.Memory, int, error) {
 	model, err := models.Open(c)
 	if err != nil {
@@ -186,7 +187,7 @@ func planned(ctx context.Context, c *checkpoint.Checkpoint, m sharding.Mesh, roo
 	return ranks, room, err
 }
 
-// print prints an inspection for people. Text from files is quoted where it may hold anything.
+// print prints an inspection as text. Text from files is quoted if it may hold control characters.
 func (r *inspection) print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	files := "1 file"
@@ -272,7 +273,7 @@ func (r *inspection) print(w io.Writer) error {
 	return nil
 }
 
-// plainText returns text from a file as it is if a terminal shows it so, else in quotes.
+// plainText returns text from a file unchanged if a terminal can show it, quoted otherwise.
 func plainText(s string) string {
 	const most = 200
 	if len(s) > most {
@@ -284,7 +285,7 @@ func plainText(s string) string {
 	return s
 }
 
-// count returns a number of parameters in words, such as 6.92B.
+// count formats a number of parameters, such as 6.92B.
 func count(n int64) string {
 	for _, u := range []struct {
 		size   float64

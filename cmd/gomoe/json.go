@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// printJSON prints v, indented, for people who read along.
+// printJSON prints v, indented for human readers.
 func printJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
@@ -14,8 +14,7 @@ func printJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// number is a float for JSON, which has no NaN and no infinities: they are
-// written as strings.
+// number is a float for JSON. NaN and infinities, which JSON lacks, are written as strings.
 type number float64
 
 func (n number) MarshalJSON() ([]byte, error) {

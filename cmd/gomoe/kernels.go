@@ -64,7 +64,8 @@ type metalKernel struct {
 	Tolerance    kernelTolerance  `json:"tolerance"`
 }
 
-// kernelTolerance is a kernels.Tolerance: how far an element may be from the host's.
+// kernelTolerance is a kernels.Tolerance: the accepted difference between an element and the
+// host's.
 type kernelTolerance struct {
 	Absolute float64 `json:"absolute"`
 	Relative float64 `json:"relative"`
@@ -86,8 +87,8 @@ func kernelOf(k kernels.Kernel) metalKernel {
 	return out
 }
 
-// printKernels prints one line per kernel, or more if the kernel serves many primitives,
-// and the primitives that no kernel serves.
+// printKernels prints one line per kernel, or more for a kernel serving many primitives, followed
+// by the primitives without a kernel.
 func printKernels(w io.Writer, all []kernels.Kernel) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "kernel\tthreads\tmemory\tprimitives")
@@ -120,11 +121,11 @@ func printKernels(w io.Writer, all []kernels.Kernel) error {
 	return err
 }
 
-// nothing returns the primitives that need no kernel: their result is their argument, as
-// it is or after an exchange among ranks.
+// nothing returns the primitives that need no kernel: their result is their argument, unchanged or
+// after an exchange among ranks.
 func nothing() []string { return []string{"reshape", "sharding_constraint", "stop_gradient"} }
 
-// wrap puts words on lines of at most width characters; only a longer word exceeds that.
+// wrap breaks words into lines of at most width characters; only a longer word exceeds width.
 func wrap(words []string, width int) []string {
 	lines := []string{""}
 	for _, word := range words {
@@ -141,7 +142,7 @@ func wrap(words []string, width int) []string {
 	return lines
 }
 
-// orDash prints a number, and 0 as a dash.
+// orDash formats a number, printing 0 as a dash.
 func orDash(format string, n int) string {
 	if n == 0 {
 		return "-"
@@ -149,7 +150,7 @@ func orDash(format string, n int) string {
 	return fmt.Sprintf(format, n)
 }
 
-// printKernel prints everything about one kernel.
+// printKernel prints all properties of one kernel.
 func printKernel(w io.Writer, k kernels.Kernel) error {
 	fmt.Fprintf(w, "%s: %s.\n\nserves      %s\nprimitives  %s\ntolerance   %s\n\n", k.Name, k.Doc,
 		strings.Join(k.Serves, " "), strings.Join(k.Primitives, " "), toleranceText(k.Tolerance))

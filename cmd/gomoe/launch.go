@@ -17,8 +17,7 @@ import (
 	"github.com/gomoe/gomoe/world"
 )
 
-// exitStatus ends the command with the status of a child that has already said why it
-// failed.
+// exitStatus ends the command with the status of a child that has already reported its failure.
 type exitStatus int
 
 func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
@@ -87,15 +86,15 @@ WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT. The trans
 			} else if o.MinHosts != 0 {
 				return usagef("-min-hosts %d: want -hostfile with the hosts", o.MinHosts)
 			}
-			// Signals are passed on to the ranks, which may want to end in order. ctx
-			// would end at the first signal.
+			// Signals are passed on to the ranks, so that they can shut down cleanly. ctx would end
+			// at the first signal.
 			signals := make(chan os.Signal, 4)
 			signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 			defer signal.Stop(signals)
 			o.Signals = signals
 			status, err := launch.Run(context.WithoutCancel(ctx), o)
 			if err != nil {
-				wrong := errors.New(strings.TrimPrefix(err.Error(), "launch: ")) // launch is the name of the command too
+				wrong := errors.New(strings.TrimPrefix(err.Error(), "launch: ")) // the command's name is launch, too
 				if option := (*launch.OptionError)(nil); errors.As(err, &option) {
 					return &usageError{wrong}
 				}

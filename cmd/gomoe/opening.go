@@ -20,12 +20,12 @@ import (
 	"github.com/gomoe/gomoe/world"
 )
 
-// opening is a model that a command opens, with the flags that say where it computes.
+// opening opens a model for a command, and holds the flags for placing it.
 type opening struct {
 	*tool
 	path, mesh, device string
 	adapter            string
-	order              string // of the ranks in the mesh
+	order              string // order of the ranks in the mesh
 	transport          *string
 	deadline           *time.Duration
 	o                  generate.Options
@@ -37,14 +37,15 @@ type opening struct {
 	model *models.Model
 	tok   *tokenizer.Tokenizer
 	ends  map[int32]bool
-	// follows says that the first process of the job speaks, and this one computes with it.
+	// follows is set if the first process of the job does the input and output, and this process only
+	// computes.
 	follows bool
-	// several says that there are jobs on several meshes.
+	// several is set if the command opens jobs on several meshes.
 	several bool
 	end     func() error // releases the device
 }
 
-// flags adds the flags that say where the model computes.
+// flags adds the flags for placing the model.
 func (m *opening) flags(fs *flag.FlagSet) {
 	fs.Func("cache", "element `type` of the caches: f32, bf16, f16 or q8_0; that of the calculation if not given", func(s string) error {
 		for _, d := range []graph.DType{graph.F32, graph.BF16, graph.F16, graph.Q8_0} {
@@ -65,20 +66,20 @@ func (m *opening) flags(fs *flag.FlagSet) {
 	kernelsFlag(fs)
 }
 
-// adapterFlag adds the flag for adapters that a model is used with.
+// adapterFlag adds the flag for a model's adapters.
 func adapterFlag(fs *flag.FlagSet, to *string) {
 	fs.StringVar(to, "adapter", "", "`folder` with a LoRA adapter that the model is used with, as gomoe finetune, PEFT and mlx-lm write them")
 }
 
-// operand takes the model's path from the arguments that are not flags.
+// operand reads the model's path from the operands.
 func (m *opening) operand(fs *flag.FlagSet, args []string) error {
 	var err error
 	m.path, err = onePath(fs, args, "the folder of a model, or a GGUF file")
 	return err
 }
 
-// modelAxes returns an error for an axis along which no model is split. A model has no
-// placement over such an axis, so its ranks would all do the same.
+// modelAxes returns an error for a mesh axis over which no model is split. The ranks along such an
+// axis would all compute the same.
 func modelAxes(mesh sharding.Mesh) error {
 	for _, a := range mesh.Axes {
 		if !slices.Contains([]string{"dp", "ep", "tp"}, a.Name) {
@@ -88,7 +89,8 @@ func modelAxes(mesh sharding.Mesh) error {
 	return nil
 }
 
-// open sets up the job, and opens the model and its tokenizer. The caller calls close in any case.
+// open sets up the job, and opens the model and its tokenizer. The caller must call close, even after
+// an error.
 func (m *opening) open(ctx context.Context) error {
 	mesh, err := meshOf(m.mesh, m.order)
 	if err != nil {
@@ -150,7 +152,7 @@ func (m *opening) open(ctx context.Context) error {
 	return err
 }
 
-// splits says which mesh would fit a job whose processes have none.
+// splits adds to err the mesh that would fit a job started without -mesh.
 func splits(err error, mesh string) error {
 	var misfit *world.MisfitError
 	if job, wrong := environ.Detect(os.Getenv); wrong == nil && errors.As(err, &misfit) && mesh == "" {
@@ -159,10 +161,10 @@ func splits(err error, mesh string) error {
 	return err
 }
 
-// usualRoom is how many positions a text has where nothing is said and the model was trained for more.
+// usualRoom is the default context length in positions if the model was trained for more.
 const usualRoom = 4096
 
-// setRoom checks -room, and sets it if it is not given.
+// setRoom checks -room, or sets its default.
 func (m *opening) setRoom() error {
 	switch {
 	case m.o.Room < 0:
@@ -175,7 +177,7 @@ func (m *opening) setRoom() error {
 	return nil
 }
 
-// close releases what open has opened.
+// close releases everything that open has opened.
 func (m *opening) close() error {
 	var errs []error
 	if m.c != nil {
@@ -187,7 +189,7 @@ func (m *opening) close() error {
 	return errors.Join(append(errs, m.w.Close())...)
 }
 
-// roomText says how much room a generator has, and what a rank holds.
+// roomText describes a generator's context length and the memory of a rank.
 func roomText(g *generate.Generator) string {
 	m, of, mapped := g.Memory(), "", ""
 	if n := g.Sequences(); n > 1 {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// pairs is a flag that is given any number of times, each time as name=value. A name that
-// has a = is quoted, as in the text form: "a=b"=value.
+// pairs is a repeatable flag with values of the form name=value. A name containing = is quoted, as
+// in the text form: "a=b"=value.
 type pairs struct {
 	form  string // such as name=file.npy, for errors
 	names []string
@@ -40,7 +40,7 @@ func (p *pairs) Set(s string) error {
 	return nil
 }
 
-// optional is a flag with an unsigned integer that may be missing.
+// optional is a flag holding an unsigned integer or nothing.
 type optional struct {
 	n   uint64
 	set bool
@@ -62,7 +62,7 @@ func (o *optional) Set(s string) error {
 	return nil
 }
 
-// size is a flag with a number of bytes, such as 512MiB.
+// size is a flag holding a number of bytes, such as 512MiB.
 type size int64
 
 func (s *size) String() string {
@@ -83,8 +83,8 @@ func (s *size) Set(text string) error {
 	return nil
 }
 
-// unquoted returns the name that s begins with in quotes, and what follows it. ok is false
-// if s begins with no name in quotes.
+// unquoted returns the quoted name at the start of s, and the text following it. ok is false if s
+// starts with no quoted name.
 func unquoted(s string) (name, rest string, ok bool) {
 	q, err := strconv.QuotedPrefix(s)
 	if err != nil || q[0] != '"' {
@@ -94,8 +94,8 @@ func unquoted(s string) (name, rest string, ok bool) {
 	return name, s[len(q):], err == nil
 }
 
-// list splits names at commas. A name that has a comma is quoted, as in the text form. It
-// returns no names for an empty text.
+// list splits names at commas. A name containing a comma is quoted, as in the text form. It returns
+// no names for an empty text.
 func list(s string) []string {
 	var out []string
 	for s != "" {
@@ -113,8 +113,8 @@ func list(s string) []string {
 	return out
 }
 
-// fileOf returns the name of the file for a result: the result's name, with %2F and the
-// like for characters that some file system does not take.
+// fileOf returns the file name for a result: the result's name, escaping characters that some file
+// systems reject, such as %2F for a slash.
 func fileOf(name string) string {
 	var b strings.Builder
 	for i := range len(name) {

@@ -35,7 +35,7 @@ func (t *tool) planCommand() *ffcli.Command {
 				fmt.Fprint(t.stdout, lowering.PassTable())
 				return nil
 			}
-			path, err := operand(fs, args) // flags may stand behind it
+			path, err := operand(fs, args) // flags may follow the operand
 			if err != nil {
 				return err
 			}
@@ -81,7 +81,8 @@ func (t *tool) planCommand() *ffcli.Command {
 	}
 }
 
-// choices prints what a rank takes with different ways to run the expert layers of p.
+// choices prints the memory and communication of a rank for each way of running the expert layers
+// of p.
 func (t *tool) choices(ctx context.Context, path string, p *graph.Program, cfg gomoe.Config, wrt []string, asJSON bool) error {
 	if err := wanted(p, wrt); err != nil {
 		return in(path, err)

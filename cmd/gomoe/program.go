@@ -20,11 +20,11 @@ import (
 	"github.com/gomoe/gomoe/world"
 )
 
-// largest is the most bytes of text that a command reads.
+// largest is the limit on a command's input text in bytes.
 const largest = 64 << 20
 
-// read returns the text of the file at path, or of standard input if path is -, and the
-// name of the file in errors.
+// read returns the text of the file at path, or of standard input if path is -, and the name to use
+// for the file in errors.
 func (t *tool) read(ctx context.Context, path string) (name, text string, err error) {
 	b, err := readAny(ctx, path, t.stdin, largest)
 	if err != nil {
@@ -33,10 +33,11 @@ func (t *tool) read(ctx context.Context, path string) (name, text string, err er
 	if name = path; path == "-" {
 		name = "stdin"
 	}
-	return name, strings.TrimPrefix(string(b), "\ufeff"), nil // a byte order mark, which some editors write
+	return name, strings.TrimPrefix(string(b), "\ufeff"), nil // byte order mark, written by some editors
 }
 
-// readAny returns the contents of a file or a pipe, or of stdin if path is -. The end of ctx ends it.
+// readAny returns the contents of a file or a pipe, or of stdin if path is -. It stops reading when
+// ctx ends.
 func readAny(ctx context.Context, path string, stdin io.Reader, limit int64) ([]byte, error) {
 	if path == "-" {
 		return infile.ReadStream(ctx, "standard input", stdin, limit)
@@ -53,8 +54,7 @@ func (t *tool) program(ctx context.Context, path string) (*graph.Program, error)
 	return gomoe.Parse(name, text)
 }
 
-// in returns err with the file that it is about, unless err names a line
-// itself.
+// in prefixes err with the name of its file, unless err already names a line.
 func in(path string, err error) error {
 	var g *graph.Error
 	var r *runtime.Error
@@ -71,18 +71,18 @@ func in(path string, err error) error {
 	return &located{fmt.Errorf("%s: %w", name, err)}
 }
 
-// located is an error whose text begins with the file that it is about.
+// located is an error whose text starts with the name of its file.
 type located struct{ err error }
 
 func (e *located) Error() string { return e.err.Error() }
 func (e *located) Unwrap() error { return e.err }
 
-// kernelsFlag adds the flag that chooses kernels before any run.
+// kernelsFlag adds the flag choosing the kernels, which takes effect before any run.
 func kernelsFlag(fs *flag.FlagSet) {
 	fs.Func("kernels", "`name` of the kernels to use: portable (the reference), avx2, avx512, amx or neon; the best that the processor runs if not given", gomoe.UseKernels)
 }
 
-// placing are the flags that say where a program runs.
+// placing holds the flags for placing a program on ranks.
 type placing struct {
 	mesh, order   string
 	place, donate *pairs
@@ -103,7 +103,7 @@ func newPlacing(fs *flag.FlagSet, donate bool) *placing {
 	return p
 }
 
-// orderFlag adds the flag that says which rank is at which place of the mesh.
+// orderFlag adds the flag ordering the ranks in the mesh.
 func orderFlag(fs *flag.FlagSet, order *string) {
 	fs.StringVar(order, "order", "", "the `ranks` in the order in which they take the places of the mesh, the last axis fastest, such as 0,2,1,3; 0,1,2,… if not given")
 }
@@ -124,20 +124,19 @@ func meshOf(mesh, order string) (sharding.Mesh, error) {
 	return m, nil
 }
 
-// overlapFlag adds the flag that chooses what is computed during collectives.
+// overlapFlag adds the flag choosing the computation overlapped with collectives.
 func (f *placing) overlapFlag(fs *flag.FlagSet) {
 	fs.TextVar(&f.overlap, "overlap", lowering.OverlapOff, "`what` to compute during collectives: off, or collectives (what does not need them); it changes no bit of the results")
 }
 
-// deviceFlag adds the flag that chooses the device for kernels.
+// deviceFlag adds the flag choosing the device for kernels.
 func (f *placing) deviceFlag(fs *flag.FlagSet) { deviceFlag(fs, &f.device) }
 
 func deviceFlag(fs *flag.FlagSet, name *string) {
 	fs.StringVar(name, "device", "", "`what` runs kernels: host, metal (Apple's GPU), or metal-emulated (the same kernels on this processor, slowly: for tests); the host if not given")
 }
 
-// openDevice opens the named device for cfg, and returns the function that
-// closes it.
+// openDevice opens the named device for cfg, and returns the function closing it.
 func openDevice(ctx context.Context, name string, cfg *gomoe.Config) (end func() error, err error) {
 	if _, err := gomoe.TargetOf(name); err != nil {
 		return nil, usagef("-device: %w", err)
@@ -153,7 +152,7 @@ func openDevice(ctx context.Context, name string, cfg *gomoe.Config) (end func()
 	return d.Close, nil
 }
 
-// config returns the flags' settings for the program p of a file.
+// config returns the flags' settings for program p, read from path.
 func (f *placing) config(path string, p *graph.Program) (gomoe.Config, error) {
 	cfg := gomoe.Config{Place: map[string]sharding.Spec{}, Donate: map[string]int{}, Optimize: gomoe.SwitchTo(!f.asWritten), Overlap: f.overlap}
 	var err error
@@ -199,8 +198,8 @@ func (f *placing) config(path string, p *graph.Program) (gomoe.Config, error) {
 	return cfg, nil
 }
 
-// results finds the results of a program by name. If several results have the same name, it
-// finds the first.
+// results finds the results of a program by name. It finds the first of several results having the
+// same name.
 type results struct {
 	p     *graph.Program
 	names map[*graph.Value]string

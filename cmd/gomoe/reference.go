@@ -21,9 +21,8 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// examples holds one program per primitive, with the primitive's name. The file
-// is generated from the golden files of package primitives. The variable is
-// never written to.
+// examples holds one program per primitive, having the primitive's name. The file is generated from
+// the golden files of package primitives. The variable is never written.
 //
 //go:embed examples.graph
 var examples string
@@ -182,9 +181,8 @@ func describe(b *strings.Builder, p graph.Primitive, builders string, example *g
 	}
 }
 
-// clauses splits the text of a Doc about parameters, such as "axes: ascending; k, n:
-// rows", by parameter. keys are the names of the parameters. Text that belongs to no key is
-// returned under "".
+// clauses splits the text of a Doc about parameters, such as "axes: ascending; k, n: rows", by
+// parameter. keys are the names of the parameters. Text belonging to no key is returned under "".
 func clauses(text string, keys []string) map[string]string {
 	out := map[string]string{}
 	about := []string{""}
@@ -204,7 +202,7 @@ func clauses(text string, keys []string) map[string]string {
 	return out
 }
 
-// use returns the first equation that applies the primitive.
+// use returns the first equation applying the primitive.
 func use(p *graph.Program, prim string) *graph.Eqn {
 	for _, e := range p.Eqns {
 		if e.Prim.Name() == prim {
@@ -214,7 +212,7 @@ func use(p *graph.Program, prim string) *graph.Eqn {
 	return nil
 }
 
-// derivative says which arguments of e have a derivative that is not zero.
+// derivative lists the arguments of e having a nonzero derivative.
 func derivative(e *graph.Eqn, doc graph.Doc) string {
 	names := argNames(doc.Args, len(e.In))
 	var floats []int
@@ -266,9 +264,9 @@ func fillOf(v *graph.Value) (graph.FullOp, bool) {
 	return f, ok
 }
 
-// argNames returns the names of n arguments from args, such as "x f[..,D], gain
-// f[D]", or their numbers. If there are fewer than n, optional arguments are
-// left out, from the last on.
+// argNames returns the names of n arguments from args, such as "x f[..,D], gain f[D]", or their
+// numbers. If n is smaller than the number of names, optional arguments are dropped, starting from
+// the last.
 func argNames(args string, n int) []string {
 	var list []string
 	depth, from := 0, 0
@@ -301,9 +299,9 @@ func argNames(args string, n int) []string {
 	return list
 }
 
-// placements tries splits of the example's inputs over an axis of two ranks:
-// every dimension by itself, and then all first dimensions together. It returns
-// the placements of the arguments and results of prim.
+// placements tries splits of the example's inputs over an axis of two ranks: every dimension by
+// itself, and then all first dimensions together. It returns the resulting placements of the
+// arguments and results of prim.
 func placements(p *graph.Program, prim graph.Primitive) []string {
 	if sharding.IsFlexible(prim) {
 		return []string{"made in any placement, without moving data"}
@@ -314,7 +312,7 @@ func placements(p *graph.Program, prim graph.Primitive) []string {
 	}
 	e := use(p, prim.Name())
 	if e == nil {
-		return nil // custom_vjp is placed as the program that it calls
+		return nil // custom_vjp is placed like the program it calls
 	}
 	mesh := sharding.Mesh{Axes: []sharding.Axis{{Name: "a", Size: 2}}}
 	var lines []string
@@ -352,8 +350,8 @@ func placements(p *graph.Program, prim graph.Primitive) []string {
 	return lines
 }
 
-// placed prints e with the placements in which it uses its arguments, and those
-// of its results; "" if nothing is split.
+// placed prints e with the placements of its arguments, as e uses them, and of its results; "" if
+// nothing is split.
 func placed(a *sharding.Assignment, e *graph.Eqn) string {
 	dec, ok := a.Decision[e]
 	if !ok {

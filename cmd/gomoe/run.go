@@ -40,7 +40,7 @@ func (t *tool) runCommand() *ffcli.Command {
 			if err != nil {
 				return err
 			}
-			// Every rank of a job would run all ranks, and all would write the same files.
+			// Every rank of a job would run all ranks, each writing the same files.
 			job, err := environ.Detect(os.Getenv)
 			if err != nil {
 				return err
@@ -85,7 +85,7 @@ func (t *tool) runCommand() *ffcli.Command {
 	}
 }
 
-// runner is one use of gomoe run.
+// runner holds the flags of gomoe run.
 type runner struct {
 	*tool
 	path       string
@@ -96,7 +96,7 @@ type runner struct {
 }
 
 func (r *runner) run(ctx context.Context, x map[string]array.Array, seed optional) (err error) {
-	if r.out != "" { // find mistakes before the work is done
+	if r.out != "" { // fails before computing
 		for i, v := range r.p.Out {
 			if v.Type.DType.IsBlock() {
 				return in(r.path, fmt.Errorf("-out: result %d of %s is %s, and .npy files hold no blocks; return its convert_element_type to f32, or leave -out away", i, r.p.Name, v.Type))
@@ -142,8 +142,7 @@ func (r *runner) run(ctx context.Context, x map[string]array.Array, seed optiona
 	return nil
 }
 
-// blame runs the program again and prints the first kernel that makes a NaN or
-// an infinity.
+// blame reruns the program and prints the first kernel producing a NaN or an infinity.
 func (r *runner) blame(ctx context.Context, x map[string]array.Array) error {
 	for _, v := range r.p.In {
 		if n := nonFinite(x[v.Name]); n.any() {
@@ -197,7 +196,7 @@ func nonFinite(a array.Array) counted {
 	return c
 }
 
-// shown is the most elements that preview prints.
+// shown is the number of elements up to which preview prints all.
 const shown = 16
 
 // preview describes an array in one line: its elements if there are few,

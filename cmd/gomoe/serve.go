@@ -50,7 +50,7 @@ func (t *tool) serveCommand() *ffcli.Command {
 	}
 }
 
-// serving is one use of gomoe serve.
+// serving holds the flags of gomoe serve.
 type serving struct {
 	opening
 	listen, keyFile string
@@ -93,7 +93,7 @@ func (s *serving) run(ctx context.Context, fs *flag.FlagSet) (err error) {
 	if err := s.w.Same(ctx, same); err != nil {
 		return err
 	}
-	// The first rank takes its place before any rank loads the model.
+	// The first rank listens before any rank loads the model.
 	var listener net.Listener
 	var wrong error
 	if !s.follows {
@@ -113,7 +113,7 @@ func (s *serving) run(ctx context.Context, fs *flag.FlagSet) (err error) {
 	}
 	defer func() { err = errors.Join(err, gen.Close()) }()
 	if s.follows {
-		return gen.Follow(context.WithoutCancel(ctx), ctx) // the first process says when to end
+		return gen.Follow(context.WithoutCancel(ctx), ctx) // the first process ends the loop
 	}
 	if s.c.Name == "" {
 		if s.c.Name, err = modelName(s.path); err != nil {
@@ -144,13 +144,13 @@ func (s *serving) run(ctx context.Context, fs *flag.FlagSet) (err error) {
 	return err
 }
 
-// modelName returns the name of a model's folder, or of its file without what is behind the point.
+// modelName returns the name of a model's folder, or of its file without .gguf.
 func modelName(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	return strings.TrimSuffix(filepath.Base(path), ".gguf"), err
 }
 
-// maxKey is the largest file with a key in bytes.
+// maxKey is the largest file holding a key, in bytes.
 const maxKey = 64 << 10
 
 // readKey returns the first line of a file, "" if there is none.

@@ -24,7 +24,7 @@ func (t *tool) traceCommand() *ffcli.Command {
 	})
 }
 
-// group has a command that is one of two subcommands say which there are.
+// group makes a command with two subcommands require one of them, naming both in its error.
 func group(c *ffcli.Command) *ffcli.Command {
 	c.Exec = func(_ context.Context, args []string) error {
 		want := c.Subcommands[0].Name + " or " + c.Subcommands[1].Name

@@ -44,7 +44,7 @@ func (t *tool) trainCommand() *ffcli.Command {
 	}
 }
 
-// training is one use of gomoe train.
+// training holds the flags of gomoe train.
 type training struct {
 	*tool
 	out, mesh      string

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Apple is what a machine with macOS reports of its Thunderbolt ports.
+// Apple is a macOS machine's report on its Thunderbolt ports.
 type Apple struct {
 	Version string            // of macOS, such as 26.3.1; empty on other systems
-	Bridge  bool              // bridge0, which joins the ports to one network, is up
+	Bridge  bool              // bridge0, joining the ports to one network, is up
 	Ports   map[string]string // the IPv4 address of each RDMA device's port, "" for none
 }
 
@@ -31,7 +31,7 @@ func (a *Apple) read(key, value string) {
 	}
 }
 
-// apple finds what keeps the ports of machines with macOS from being used for RDMA.
+// apple finds settings that prevent RDMA over the ports of machines with macOS.
 func (s Setup) apple(all []*Machine, r *Report) {
 	if !s.known().Devices {
 		return
@@ -61,15 +61,14 @@ func (s Setup) apple(all []*Machine, r *Report) {
 	}
 }
 
-// before reports whether a version is older than another one; false for one that cannot be
-// read.
+// before reports whether a version is older than major.minor; false if it cannot be parsed.
 func before(version string, major, minor int) bool {
 	var a, b int
 	n, _ := fmt.Sscanf(version, "%d.%d", &a, &b)
 	return n > 0 && (a < major || a == major && b < minor)
 }
 
-// uses reports whether host i's row of devices, if there is one, has the device.
+// uses reports whether host i's row of devices, if there is one, contains the device.
 func (s Setup) uses(i int, device string) bool {
 	if s.Hosts == nil || s.Hosts.Hosts[i].RDMA == nil {
 		return true

@@ -13,8 +13,7 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// ask asks all hosts concurrently. For a host that does not answer there is a
-// finding, and a nil machine.
+// ask asks all hosts concurrently. A host that does not answer gets a finding and a nil machine.
 func (s Setup) ask(ctx context.Context, p Prober, r *Report) []*Machine {
 	hosts := s.hosts()
 	machines := make([]*Machine, len(hosts))
@@ -73,7 +72,7 @@ func firstLine(s string) string {
 	return s
 }
 
-// machines finds what is missing or wrong on single machines.
+// machines finds missing or wrong settings of single machines.
 func (s Setup) machines(all []*Machine, r *Report) {
 	hosts := s.hosts()
 	for i, m := range all {
@@ -130,8 +129,8 @@ func list(addrs []netip.Addr) string {
 	return strings.Join(s, ", ")
 }
 
-// library finds libraries that a transport needs and the machine lacks, and what
-// keeps the machine from using them.
+// library finds libraries required by a transport and missing on the machine, and obstacles to
+// using installed ones.
 func (s Setup) library(host string, m *Machine, r *Report) {
 	have := func(names ...string) bool {
 		return slices.ContainsFunc(names, func(n string) bool { return m.Libraries[n] != "" })
@@ -159,8 +158,7 @@ func (s Setup) library(host string, m *Machine, r *Report) {
 	}
 }
 
-// pairs finds hosts that cannot reach each other, and hosts that are the same
-// machine.
+// pairs finds hosts that cannot reach each other, and pairs of hosts naming the same machine.
 func (s Setup) pairs(all []*Machine, r *Report) {
 	if s.Hosts == nil {
 		return
@@ -189,8 +187,8 @@ func (s Setup) pairs(all []*Machine, r *Report) {
 	}
 }
 
-// skewed is how far clocks may differ before that is reported. Only the times in
-// logs depend on the clocks; traces are merged by measured offsets.
+// skewed is the clock difference from which on clocks are reported. Only the times in logs depend
+// on the clocks: traces are merged by measured offsets.
 const skewed = 2 * time.Second
 
 // clocks finds clocks that differ.

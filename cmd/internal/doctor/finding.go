@@ -5,18 +5,17 @@ import (
 	"strings"
 )
 
-// Level is how bad a finding is.
+// Level is the severity of a finding.
 type Level string
 
-// The levels: the job does not run, it may run badly, or something is worth
-// knowing.
+// The levels: the job does not run, it may run badly, or a fact worth knowing.
 const (
 	Wrong   Level = "error"
 	Warning Level = "warning"
 	Note    Level = "note"
 )
 
-// Finding is something that a job's owner should know.
+// Finding is a fact that a job's owner should know.
 type Finding struct {
 	Level Level    `json:"level"`
 	Hosts []string `json:"hosts,omitempty"` // one host or a pair; none for the set-up as a whole

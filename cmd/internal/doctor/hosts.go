@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/world"
 )
 
-// names finds hosts that are listed twice.
+// names finds hosts listed twice.
 func (s Setup) names(r *Report) {
 	for i, h := range s.Hosts.Hosts {
 		for _, o := range s.Hosts.Hosts[:i] {
@@ -21,7 +21,7 @@ func (s Setup) names(r *Report) {
 
 func local(ssh string) bool { return ssh == "localhost" || ssh == "127.0.0.1" || ssh == "::1" }
 
-// addresses finds addresses by which ranks cannot reach each other.
+// addresses finds addresses through which ranks cannot reach each other.
 func (s Setup) addresses(r *Report) {
 	several := len(s.Hosts.Hosts) > 1
 	owner := map[netip.Addr]string{}
@@ -77,8 +77,7 @@ func (s Setup) addresses(r *Report) {
 	}
 }
 
-// backend finds names of transports that do not exist, and what existing ones
-// lack.
+// backend finds unknown names of transports, and missing requirements of known ones.
 func (s Setup) backend(r *Report) {
 	t := s.known()
 	switch name := s.transport(); {

@@ -16,35 +16,35 @@ import (
 
 // Prober asks machines.
 type Prober interface {
-	// Ask returns what a machine reports about itself and whether it reaches the
-	// addresses in reach. It returns soon after ctx ends.
+	// Ask returns a machine's report about itself and about the addresses in reach that it can
+	// connect to. It returns soon after ctx ends.
 	Ask(ctx context.Context, host string, reach []string) (Machine, error)
 }
 
-// Machine is what a host reports about itself.
+// Machine is a host's report about itself.
 type Machine struct {
 	Name string // the host's own name
-	ID   string // one per machine and boot; empty if it has none
+	ID   string // unique per machine and boot; empty if it has none
 	OS   string // Linux or Darwin
 	Arch string
 	CPUs int
 	// Skew is the machine's clock minus this machine's, known to within Uncertain.
 	Skew, Uncertain time.Duration
 	Addresses       []netip.Addr
-	Libraries       map[string]string // paths by name, of libraries that are there
+	Libraries       map[string]string // paths of installed libraries, by name
 	Devices         []string          // names of RDMA devices
 	Locked          int64             // bytes that a process may lock, -1 for any number
 	Files           int64             // files that a process may open, -1 for any number
 	Shared          int64             // free bytes of shared memory, -1 if unknown
-	Refused         string            // a device file that exists but may not be opened
-	Reached         map[string]bool   // whether an address was reached, by address
+	Refused         string            // an existing device file that may not be opened
+	Reached         map[string]bool   // whether each address was reached
 	Apple
 }
 
-// maxAnswer is the most bytes that a machine's answer may have.
+// maxAnswer is the limit on a machine's answer in bytes.
 const maxAnswer = 1 << 20
 
-// parse reads the output of probe.sh.
+// parse parses the output of probe.sh.
 func parse(out []byte, asked, answered time.Time) (Machine, error) {
 	m := Machine{Libraries: map[string]string{}, Reached: map[string]bool{}, Locked: -1, Files: -1, Shared: -1}
 	if len(out) > maxAnswer {
@@ -107,8 +107,8 @@ func parse(out []byte, asked, answered time.Time) (Machine, error) {
 	return m, nil
 }
 
-// limit reads a number of units. It returns -1 for "unlimited" and for anything that
-// is not a number.
+// limit parses a number of units. It returns -1 for "unlimited" and for anything that is not a
+// number.
 func limit(s string, unit int64) int64 {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 0 || n > 1<<62/unit {

@@ -6,14 +6,13 @@ import (
 	"strings"
 )
 
-// The limits of hardware for JACCL: see Apple's TN3205 and the limits that
-// users have met.
+// Hardware limits of JACCL, from Apple's TN3205 and from users' reports.
 const (
 	meshRanks  = 8
-	queuePairs = 10 // per device, of Thunderbolt; a device says more exactly when it is opened
+	queuePairs = 10 // per Thunderbolt device; an opened device reports its exact limit
 )
 
-// matrix finds what is wrong with the devices that connect hosts.
+// matrix finds mistakes in the matrix of devices connecting the hosts.
 func (s Setup) matrix(r *Report) {
 	hosts := s.Hosts.Hosts
 	stated := 0
@@ -63,7 +62,7 @@ func (s Setup) matrix(r *Report) {
 	}
 }
 
-// row finds what is wrong with one host's devices.
+// row finds mistakes in one host's devices.
 func (s Setup) row(i int, r *Report) {
 	h := s.Hosts.Hosts[i]
 	if len(h.RDMA[i]) > 0 {

@@ -8,11 +8,11 @@ import (
 	"github.com/gomoe/gomoe/world"
 )
 
-// Setup is what to examine.
+// Setup describes the job to examine.
 type Setup struct {
 	Hosts *hostfile.Hosts // nil means this machine alone
-	// Transport is the transport of the job; empty means what the hostfile's backend
-	// says, or tcp.
+	// Transport is the transport of the job; empty means the hostfile's backend, or tcp without
+	// one.
 	Transport string
 	Ranks     int // per host; 0 means 1
 }
@@ -28,14 +28,12 @@ func (s Setup) transport() string {
 	return "tcp"
 }
 
-// known returns what is known of the transport, the zero Transport if there is none of
-// that name.
+// known returns the transport's properties, the zero Transport if its name is unknown.
 func (s Setup) known() world.Transport { return world.TransportOf(s.transport()) }
 
-// Check returns what is wrong, the worst first. It asks the machines only if the files
-// have no mistakes that would make the answers meaningless; it asks all machines
-// concurrently. It returns soon after ctx ends, with findings for the machines that
-// have not answered.
+// Check returns all findings, the worst first. It asks the machines only if the files have no
+// mistakes that would make the answers meaningless; it asks all machines concurrently. It returns
+// soon after ctx ends, with findings for the machines that have not answered.
 func Check(ctx context.Context, s Setup, p Prober) Report {
 	var r Report
 	if s.Hosts != nil {

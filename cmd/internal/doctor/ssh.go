@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// probe is the program that is sent to the shell on a machine.
+// probe is the script sent to the shell of a machine.
 //
 //go:embed probe.sh
 var probe string
 
 // SSH asks other machines through ssh, and this machine through sh.
 type SSH struct {
-	// Command is ssh with its options; empty means ssh that never asks for a password.
+	// Command is ssh with its options; empty means ssh without asking for passwords.
 	Command []string
 }
 
@@ -56,13 +56,13 @@ func (s SSH) Ask(ctx context.Context, host string, reach []string) (Machine, err
 	return parse(out.Bytes(), asked, answer.first)
 }
 
-// lacking is the error of a program that is not on this machine.
+// lacking is the error of a program missing on this machine.
 type lacking string
 
 func (name lacking) Error() string { return "no program " + string(name) + " on this machine" }
 
-// bounded keeps the first bytes and drops the rest. It records when the first byte
-// came: a machine reports its clock first, and the rest takes a while.
+// bounded keeps the first bytes and drops the rest. It records the arrival of the first byte: a
+// machine reports its clock first, and the rest takes a while.
 type bounded struct {
 	b     *bytes.Buffer
 	most  int
