@@ -9,7 +9,7 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// attentionWorkloads returns self-attention of one sequence and its gradients.
+// attentionWorkloads returns self-attention of one sequence, with and without gradients.
 func attentionWorkloads() []workload {
 	const seq, heads, columns = 2048, 8, 64
 	var ws []workload

@@ -24,18 +24,17 @@ func unpack(dir string) error {
 	return os.CopyFS(dir, sub)
 }
 
-// library is a library that a C program is linked with.
+// library is a library to link a C program with.
 type library struct {
-	env      string   // the variable that names the library's folder
-	required bool     // whether there is no other way to find it
-	pkg      string   // its name for pkg-config
+	env      string   // the variable naming the library's folder
+	required bool     // whether only env can locate it
+	pkg      string   // its pkg-config name
 	include  []string // folders below env's
 	define   []string
 	link     []string
 }
 
-// missingLibrary is the error of a program that cannot be compiled without a
-// library.
+// missingLibrary is the error of a program that cannot be compiled for lack of a library.
 type missingLibrary struct{ log string }
 
 func (e *missingLibrary) Error() string { return "bench: " + e.log }
@@ -63,13 +62,13 @@ func (l library) flags() (compile, link []string, err error) {
 	return append(compile, l.define...), append(link, l.link...), nil
 }
 
-// libraryDirs returns the folders below root that hold libraries.
+// libraryDirs returns the folders below root holding libraries.
 func libraryDirs(root string) []string {
 	found := map[string]bool{}
 	var dirs []string
 	filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
-			return fs.SkipDir // a folder that cannot be read holds nothing to link
+			return fs.SkipDir // unreadable folders are skipped
 		}
 		if name := d.Name(); !d.IsDir() && strings.HasPrefix(name, "lib") && (strings.HasSuffix(name, ".a") || strings.HasSuffix(name, ".so")) {
 			if dir := filepath.Dir(path); !found[dir] {

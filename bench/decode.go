@@ -18,15 +18,15 @@ import (
 	gomoeruntime "github.com/gomoe/gomoe/runtime"
 )
 
-// decodeLayer is an MoE layer of few tokens whose weights are in blocks. The
-// blocks are random bytes with fitting scales, which are as good as any others.
+// decodeLayer is an MoE layer of few tokens with block-quantized weights. The blocks are random
+// bytes with suitable scales, which are as good as any others.
 type decodeLayer struct {
 	Tokens, Hidden, Experts, TopK, FFN int
 	Format                             blockFormat
 }
 
-// decodeSets is how many batches of tokens the steps use in turn. Each batch
-// uses other experts, so that weights are read from memory and not from a cache.
+// decodeSets is the number of batches of tokens used in turn. Each batch uses other experts, so
+// that weights are read from memory and not from a cache.
 const decodeSets = 16
 
 func decodeWorkloads() []workload {
@@ -66,8 +66,8 @@ func (l decodeLayer) program() (*graph.Program, error) {
 	})
 }
 
-// inBlocks returns program with its weights in blocks. It changes the program's
-// text, in which element types are names.
+// inBlocks returns program with block-quantized weights. It edits the program's text, replacing
+// names of element types.
 func (l decodeLayer) inBlocks() (*graph.Program, error) {
 	p, err := l.program()
 	if err != nil {
@@ -80,9 +80,9 @@ func (l decodeLayer) inBlocks() (*graph.Program, error) {
 	return gomoe.Parse("decode", head+"\n"+body)
 }
 
-// open makes blocks and tokens. The results for the first tokens are computed
-// here in f64; peers and gomoe are both compared with them. If gomoe does not
-// know the blocks, its side is absent and only peers are measured.
+// open makes blocks and tokens. The results for the first tokens are computed here in f64; peers
+// and gomoe are both compared with them. If gomoe does not support the blocks, its side is absent
+// and only peers are measured.
 func (l decodeLayer) open(threads int) (*subject, error) {
 	d, f, e := l.Hidden, l.FFN, l.Experts
 	blocks := map[string][]byte{
@@ -152,8 +152,7 @@ func (l decodeLayer) open(threads int) (*subject, error) {
 	return s, nil
 }
 
-// relative returns the largest difference divided by the largest element of
-// want.
+// relative returns the largest difference divided by the largest element of want.
 func relative(got, want array.Array) float64 {
 	largest := 0.0
 	for _, x := range want.Float64s() {
@@ -210,20 +209,20 @@ func dot(x, y []float64) float64 {
 	return s
 }
 
-// blockFormat is a format of weights in blocks.
+// blockFormat is a block format of weights.
 type blockFormat struct {
 	name            string
 	dtype           graph.DType
 	bytes, elements int // of a block
-	// fill makes a block with about that standard deviation from random bytes.
+	// fill makes a block with about this standard deviation from random bytes.
 	fill func(block []byte, std float64)
-	// decode returns the numbers of a block.
+	// decode decodes a block.
 	decode func(to []float64, block []byte)
 }
 
-// random returns blocks for that many elements.
+// random returns random blocks holding the given number of elements.
 func (f blockFormat) random(seed uint64, elements int, std float64) []byte {
-	words := make([]uint64, (elements/f.elements*f.bytes+7)/8) // arrays begin at multiples of 8 bytes
+	words := make([]uint64, (elements/f.elements*f.bytes+7)/8) // in words, because arrays are aligned to 8 bytes
 	rng := rand.New(rand.NewPCG(seed, 2))
 	out := make([]byte, 0, 8*len(words))
 	for range words {
@@ -236,7 +235,7 @@ func (f blockFormat) random(seed uint64, elements int, std float64) []byte {
 	return out
 }
 
-// row returns the numbers of row i of a matrix with that many columns.
+// row decodes row i of a matrix with the given number of columns.
 func (f blockFormat) row(data []byte, i, columns int) []float64 {
 	out := make([]float64, columns)
 	for j := 0; j < columns; j += f.elements {
@@ -255,7 +254,7 @@ func q80() blockFormat {
 		func(b []byte, std float64) {
 			putHalf(b, std/74)
 			for i, q := range b[2:] {
-				if q == 0x80 { // quantisers make -127 to 127, and ik_llama relies on it
+				if q == 0x80 { // quantizers write -127 to 127, and ik_llama relies on it
 					b[2+i] = 0x81
 				}
 			}
@@ -268,9 +267,9 @@ func q80() blockFormat {
 		}}
 }
 
-// q4K is ggml's Q4_K: f16 scales d and dmin; 8 scales and 8 minima of 6 bits
-// each in 12 bytes; and 256 numbers of 4 bits, of which each 32 bytes hold two
-// groups of 32. A number is d·scale·q - dmin·minimum.
+// q4K is ggml's Q4_K: f16 scales d and dmin; 8 scales and 8 minima of 6 bits each in 12 bytes; and
+// 256 numbers of 4 bits, each 32 bytes holding two groups of 32. A number is d·scale·q -
+// dmin·minimum.
 func q4K() blockFormat {
 	return blockFormat{"q4_k", graph.Q4_K, 144, 256,
 		func(b []byte, std float64) { putHalf(b, std/256); putHalf(b[2:], 7.5*std/256) },
@@ -289,7 +288,7 @@ func q4K() blockFormat {
 		}}
 }
 
-// brain is bf16, whose blocks have one element.
+// brain is bf16, as blocks of one element.
 func brain() blockFormat {
 	return blockFormat{"bf16", graph.BF16, 2, 1,
 		func(b []byte, std float64) {

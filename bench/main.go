@@ -33,17 +33,17 @@ func main() {
 type settings struct {
 	rounds  int
 	seconds float64
-	only    *regexp.Regexp // workloads
+	only    *regexp.Regexp // pattern of the workloads to run
 	peers   *regexp.Regexp
 	threads []int // nil means each workload's own
 	out     string
 	list    bool
 	verbose bool
 	patient time.Duration
-	models  string // folder of the files of whole models
+	models  string // folder for the files of whole models
 	layers  [2]int // of OLMoE and of Qwen3
 	train   bool   // measure training instead
-	first   string // a model's file: open it, generate a token, say how much memory that took
+	first   string // a model's file: open it, generate a token, report the memory needed
 }
 
 func parse(args []string) (settings, error) {
@@ -94,7 +94,7 @@ func parse(args []string) (settings, error) {
 	return s, nil
 }
 
-// allWorkloads returns what is measured, cheap and informative workloads first.
+// allWorkloads returns all workloads, cheap and informative ones first.
 func allWorkloads(s settings) []workload {
 	var all []workload
 	for _, ws := range [][]workload{matmulWorkloads(), scalarWorkloads(), attentionWorkloads(), lmWorkloads(), moeWorkloads(), decodeWorkloads(), llmWorkloads(s.models, s.layers[0], s.layers[1])} {
@@ -153,8 +153,7 @@ func run(args []string, out io.Writer) (err error) {
 	crew := newCrew(dir, s.patient, s.verbose)
 	defer func() { err = errors.Join(err, crew.dismiss()) }()
 
-	// The first interrupt ends the run after the current workload, the second one at
-	// once.
+	// The first interrupt ends the run after the current workload, the second one immediately.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
@@ -174,7 +173,7 @@ func run(args []string, out io.Writer) (err error) {
 				return err
 			}
 			r.Rows = append(r.Rows, rows...)
-			if err := r.write(s.out); err != nil { // write what there is, in case the run is cut short
+			if err := r.write(s.out); err != nil { // after each workload, in case the run is cut short
 				return err
 			}
 			if ctx.Err() != nil {
@@ -186,7 +185,7 @@ func run(args []string, out io.Writer) (err error) {
 	return nil
 }
 
-// write writes the table in both forms, and the plot if there is something to draw.
+// write writes the table in both forms, and the plot if any row can be plotted.
 func (r report) write(dir string) error {
 	files := map[string]func(io.Writer) error{"table.md": r.writeMarkdown, "table.json": r.writeJSON}
 	for _, x := range r.Rows {

@@ -9,8 +9,8 @@ import (
 	. "github.com/gomoe/gomoe/primitives"
 )
 
-// matmulWorkloads returns square matrix products: as programs of one equation
-// and, with one thread, as calls of the kernel alone.
+// matmulWorkloads returns square matrix products: as programs of one equation and, with one thread,
+// as calls of the kernel alone.
 func matmulWorkloads() []workload {
 	var ws []workload
 	for _, d := range []graph.DType{graph.F32, graph.BF16} {
@@ -49,8 +49,8 @@ func openMatmul(d graph.DType, n, threads int) (*subject, error) {
 	return ofProgram(p, threads, in, "c")
 }
 
-// openKernel opens the product without a program: a step is one call of the
-// kernel, which starts no goroutines.
+// openKernel opens the product without a program: a step is one call of the kernel, starting no
+// goroutines.
 func openKernel(n, threads int) (*subject, error) {
 	if threads != 1 {
 		return nil, fmt.Errorf("the kernel alone runs on one thread, not on %d", threads)

@@ -13,11 +13,10 @@ import (
 	"time"
 )
 
-// peakTarget is the target against the processor's peak. No product reaches the
-// peak; the target is 0.85 of it.
+// peakTarget is the target relative to the processor's peak: 0.85 of it, because no product reaches the peak.
 const peakTarget = 1 / 0.85
 
-// memoryTarget is the target against reading the weights once: 0.9 of that speed.
+// memoryTarget is the target relative to reading the weights once: 0.9 of that speed.
 const memoryTarget = 1 / 0.9
 
 // bench is one run of the command.
@@ -25,11 +24,11 @@ type bench struct {
 	crew    *crew
 	rounds  int
 	seconds float64 // of each side in a round
-	dir     string  // for the arrays of the current workload
+	dir     string  // holds the arrays of the current workload
 	log     func(format string, a ...any)
 }
 
-// contender is a peer that takes part in a workload.
+// contender is a peer taking part in a workload.
 type contender struct {
 	*child
 	row    *row
@@ -80,7 +79,7 @@ func (b *bench) run(w workload, threads int) ([]row, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bench: %s: %w", w.name, err)
 	}
-	for _, c := range contenders { // the next workload wants the memory
+	for _, c := range contenders { // frees the memory for the next workload
 		if _, err := c.ask(closing{"close"}); err != nil {
 			b.crew.lose(c.row.Peer, threads)
 		}
@@ -106,9 +105,9 @@ func (b *bench) run(w workload, threads int) ([]row, error) {
 	return rows, nil
 }
 
-// interleave runs the rounds and returns those of gomoe.
+// interleave runs the rounds and returns gomoe's.
 func (b *bench) interleave(s *subject, contenders []*contender, threads int) ([]round, error) {
-	if s.absent == nil { // do not measure the first steps or other workloads' garbage
+	if s.absent == nil { // warm up, and collect other workloads' garbage, before measuring
 		if _, err := spin(s.step, b.seconds/2); err != nil {
 			return nil, err
 		}
@@ -143,8 +142,8 @@ func (b *bench) interleave(s *subject, contenders []*contender, threads int) ([]
 	return own, nil
 }
 
-// enter opens the workload at a peer, which is started again with its next fallback where it crashes. A peer that
-// was killed, as the system does when memory ends, is not.
+// enter opens the workload at a peer. After a crash, the peer is restarted with its next fallback. A killed peer,
+// such as one killed by the system for lack of memory, is not restarted.
 func (b *bench) enter(w workload, threads int, dir string, s *subject, r *row) (*contender, error) {
 	for {
 		c, err := b.tryToEnter(w, threads, dir, s, r)
@@ -161,7 +160,7 @@ func (b *bench) enter(w workload, threads int, dir string, s *subject, r *row) (
 	}
 }
 
-// tryToEnter opens the workload at a peer. Errors become notes in its row.
+// tryToEnter opens the workload at a peer, turning errors into notes in its row.
 func (b *bench) tryToEnter(w workload, threads int, dir string, s *subject, r *row) (*contender, error) {
 	m, err := b.crew.member(r.Peer, threads)
 	if err != nil {
@@ -191,7 +190,7 @@ func (b *bench) tryToEnter(w workload, threads int, dir string, s *subject, r *r
 	return &contender{child: m, row: r}, nil
 }
 
-// spin runs step for at least that many seconds, and at least once.
+// spin runs step for at least the given number of seconds, and at least once.
 func spin(step func() error, seconds float64) (round, error) {
 	var r round
 	for begin := time.Now(); len(r) == 0 || time.Since(begin).Seconds() < seconds; {

@@ -20,8 +20,8 @@ import (
 	"github.com/gomoe/gomoe/serve"
 )
 
-// llm is a workload with a whole model, random weights of a published model's shapes in a GGUF file, which both sides
-// read.
+// llm is a workload with a whole model: random weights with a published model's shapes in a GGUF file read by both
+// sides.
 type llm struct {
 	shape  modelShape
 	format blockFormat
@@ -29,25 +29,25 @@ type llm struct {
 }
 
 const (
-	decodeTokens = 16  // that a step writes of each sequence
+	decodeTokens = 16  // generated per sequence and step
 	promptTokens = 512 // of a prompt
 	clients      = 8   // of a server, and sequences of a batch
 	fewClients   = 4   // sequences of a smaller batch
 	llmRoom      = promptTokens + decodeTokens
-	checkTokens  = 8  // of the prompt with which results are compared
-	checkTop     = 20 // most likely tokens whose probabilities are compared
+	checkTokens  = 8  // length of the prompt used for comparing results
+	checkTop     = 20 // number of most likely tokens to compare probabilities of
 )
 
-// llmWorkloads returns the workloads with models, whose files lie in a folder. Of their layers there are fewer than
-// published, which keeps files small, and changes the share of the table of tokens and of the head.
+// llmWorkloads returns the workloads with models, storing the files in folder. The models have fewer layers than the
+// published ones, which keeps the files small and increases the share of the embedding table and of the head.
 func llmWorkloads(folder string, olmoeLayers, qwenLayers int) []workload {
 	var ws []workload
 	add := func(m modelShape, f blockFormat, targets map[string]float64) {
 		l := llm{m, f, folder}
 		for _, k := range []struct {
 			name, title   string
-			tokens, reads int // of a step, and how often it reads weights
-			each          int // tokens of one reading
+			tokens, reads int // tokens of a step, and the number of times it reads the weights
+			each          int // tokens per reading of the weights
 			open          func(int) (*subject, error)
 		}{
 			{"decode", "decode, 1 sequence", decodeTokens, decodeTokens, 1, func(n int) (*subject, error) { return l.decode(n, 1) }},
@@ -68,7 +68,7 @@ func llmWorkloads(folder string, olmoeLayers, qwenLayers int) []workload {
 				threads: []int{2}, peers: []string{llamaName}, open: k.open,
 				params: map[string]any{"tokens": decodeTokens, "prompt": promptTokens, "clients": clients, "vocab": m.Vocab, "room": llmRoom},
 			}
-			if k.name != "serve" { // whose server is part of the other package
+			if k.name != "serve" { // ik_llama.cpp's server is part of the other package
 				w.peers = append(w.peers, ikLlamaName)
 			}
 			if k.name == "prompt" {
@@ -88,7 +88,7 @@ func llmWorkloads(folder string, olmoeLayers, qwenLayers int) []workload {
 	return ws
 }
 
-// opened is a model with what generates with it.
+// opened is an open model with its generator.
 type opened struct {
 	c *checkpoint.Checkpoint
 	g *generate.Generator
@@ -105,7 +105,7 @@ func (o *opened) Close() error {
 	return err
 }
 
-// openModel opens a file, for so many sequences at once.
+// openModel opens a file for generating the given number of sequences at once.
 func openModel(path string, sequences int) (o *opened, err error) {
 	o = &opened{}
 	defer func() {
@@ -124,8 +124,8 @@ func openModel(path string, sequences int) (o *opened, err error) {
 	return o, err
 }
 
-// subject writes the file, opens it, and returns a subject whose step runs with it. Both sides continue the same few
-// tokens, and compare the probabilities of what could follow.
+// subject writes the file, opens it, and returns a subject running step with it. Both sides continue the same few
+// tokens, and compare the probabilities of the next token.
 func (l llm) subject(threads, sequences int, step func(o *opened, random *rand.Rand) error) (s *subject, err error) {
 	path, err := l.shape.write(l.folder, l.format)
 	if err != nil {
@@ -164,7 +164,7 @@ func (l llm) subject(threads, sequences int, step func(o *opened, random *rand.R
 	return s, s.step()
 }
 
-// randomTokens returns tokens that are words.
+// randomTokens returns n random tokens that are words.
 func (l llm) randomTokens(random *rand.Rand, n int) []int32 {
 	ids := make([]int32, n)
 	for i := range ids {
@@ -173,7 +173,8 @@ func (l llm) randomTokens(random *rand.Rand, n int) []int32 {
 	return ids
 }
 
-// decode has sequences grow from one token, all at once. The tokens are drawn, so that they use different experts.
+// decode extends all sequences at once, starting from one token each. The tokens are drawn at random, so that they
+// use different experts.
 func (l llm) decode(threads, sequences int) (*subject, error) {
 	return l.subject(threads, sequences, func(o *opened, random *rand.Rand) error {
 		var requests []generate.Request
@@ -184,14 +185,14 @@ func (l llm) decode(threads, sequences int) (*subject, error) {
 	})
 }
 
-// prompt computes the token that follows a prompt.
+// prompt computes the token following a prompt.
 func (l llm) prompt(threads int) (*subject, error) {
 	return l.subject(threads, 1, func(o *opened, random *rand.Rand) error {
 		return complete(o.g, generate.Request{Prompt: l.randomTokens(random, promptTokens), N: 1})
 	})
 }
 
-// atOnce calls do(0) to do(n-1) at the same time.
+// atOnce calls do(0) to do(n-1) concurrently.
 func atOnce(n int, do func(i int) error) error {
 	errs := make([]error, n)
 	var all sync.WaitGroup
@@ -211,7 +212,7 @@ func complete(g *generate.Generator, r generate.Request) error {
 	return err
 }
 
-// serve asks a server on this machine, which has as many clients as places.
+// serve asks a server on this machine, using as many clients as the server has slots.
 func (l llm) serve(threads int) (*subject, error) {
 	var url string
 	var stop context.CancelFunc

@@ -16,16 +16,16 @@ import (
 	"github.com/gomoe/gomoe/tokenizer"
 )
 
-// modelShape are the sizes of a published model, of which a file may have fewer layers.
+// modelShape holds the sizes of a published model. Its file may have fewer layers.
 type modelShape struct {
-	Name, Architecture string // the architecture as GGUF files have it
+	Name, Architecture string // the architecture's name in GGUF files
 	Hidden, Layers     int
 	Heads, KVHeads     int
 	HeadWidth          int
 	Experts, TopK, FFN int
 	Vocab, Context     int
 	Theta, Epsilon     float32
-	PerHead            bool // queries and keys are normalised head by head
+	PerHead            bool // queries and keys are normalized per head
 }
 
 // olmoe returns the shape of OLMoE-1B-7B, which has 16 layers.
@@ -39,7 +39,7 @@ func qwen3(layers int) modelShape {
 }
 
 // tensors calls do with each tensor: its name, the standard deviation of its elements or 0 if they are all one, whether
-// it is a matrix that is stored in blocks, and its shape.
+// it is a matrix stored in blocks, and its shape.
 func (m modelShape) tensors(do func(name string, std float64, blocks bool, shape ...int)) {
 	d, q, kv := m.Hidden, m.Heads*m.HeadWidth, m.KVHeads*m.HeadWidth
 	do("token_embd.weight", 1, true, m.Vocab, d)
@@ -50,7 +50,7 @@ func (m modelShape) tensors(do func(name string, std float64, blocks bool, shape
 		do(n("attn_k"), fanIn(d), true, kv, d)
 		do(n("attn_v"), fanIn(d), true, kv, d)
 		do(n("attn_output"), fanIn(q), true, d, q)
-		nq, nk := q, kv // columns that are normalised together
+		nq, nk := q, kv // columns that are normalized together
 		if m.PerHead {
 			nq, nk = m.HeadWidth, m.HeadWidth
 		}
@@ -66,8 +66,9 @@ func (m modelShape) tensors(do func(name string, std float64, blocks bool, shape
 	do("output.weight", fanIn(d), true, m.Vocab, d)
 }
 
-// reads returns how many bytes of weights a step of so many tokens reads, if each token has its own choice of experts:
-// the rows of the table of tokens, and everything else once, experts as often as some token has chosen them.
+// reads returns the number of bytes of weights read by a step of this many tokens, each token choosing its experts
+// independently: the tokens' embedding rows, each expert as often as some token has chosen it, and everything else
+// once.
 func (m modelShape) reads(f blockFormat, tokens int) float64 {
 	idle := 1.0
 	for range tokens {
@@ -94,8 +95,8 @@ func (m modelShape) reads(f blockFormat, tokens int) float64 {
 	return sum
 }
 
-// products returns how many products with weights a prompt of so many tokens takes: the head's, and those of the last
-// layer but for keys and values, are those of its last token.
+// products returns the number of multiply-adds with weights for a prompt of this many tokens. The head and, except for
+// keys and values, the last layer are computed for the last token only.
 func (m modelShape) products(tokens int) float64 {
 	sum := 0.0
 	last := fmt.Sprintf("blk.%d.", m.Layers-1)
@@ -120,7 +121,7 @@ func (m modelShape) products(tokens int) float64 {
 	return sum
 }
 
-// write writes a GGUF file with random weights in a folder, and returns its path. If it is there already, it stays.
+// write writes a GGUF file with random weights to a folder and returns its path. It keeps an existing file.
 func (m modelShape) write(folder string, f blockFormat) (string, error) {
 	path := filepath.Join(folder, fmt.Sprintf("%s-%dx-%s.gguf", strings.ToLower(m.Name), m.Layers, f.name))
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
@@ -136,10 +137,10 @@ func (m modelShape) write(folder string, f blockFormat) (string, error) {
 	return path, gguf.Write(path, m.meta(), sources)
 }
 
-// poolBytes is about how many random bytes are repeated in a tensor. No cache has as many.
+// poolBytes is the approximate number of random bytes repeated in a tensor. It exceeds every cache.
 const poolBytes = 64 << 20
 
-// source returns a tensor.
+// source returns the source of a tensor's elements.
 func (f blockFormat) source(name string, seed uint64, std float64, blocks bool, shape []int) tensor.Source {
 	if !blocks {
 		a := array.New(graph.Type{DType: graph.F32, Shape: shape})

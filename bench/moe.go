@@ -9,8 +9,7 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// moeLayer is a layer of T tokens of D columns and E SwiGLU experts of width F,
-// K per token.
+// moeLayer is a layer of T tokens of D columns and E SwiGLU experts of width F, K per token.
 type moeLayer struct {
 	Tokens, Hidden, Experts, TopK, FFN int
 	DType                              graph.DType // of everything except the router, which is f32
@@ -24,7 +23,7 @@ func moeWorkloads() []workload {
 			l := moeLayer{Tokens: 1024, Hidden: 512, Experts: experts, TopK: 2, FFN: 1024, DType: d}
 			for _, backward := range []bool{false, true} {
 				if experts > 8 && d != graph.F32 || experts > 32 && backward {
-					continue // needs more memory than it is worth
+					continue // needs too much memory
 				}
 				ws = append(ws, l.workload(backward))
 			}
@@ -83,8 +82,7 @@ func (l moeLayer) open(backward bool, threads int) (*subject, error) {
 	}, want...)
 }
 
-// program traces the layer. Its results are half the sum of squares of the
-// output, and the output.
+// program traces the layer. Its results are half the sum of squares of the output, and the output.
 func (l moeLayer) program() (*graph.Program, error) {
 	return graph.Trace("moe", func(t *graph.Tracer) []*graph.Value {
 		d, f, e := l.Hidden, l.FFN, l.Experts

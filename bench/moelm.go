@@ -14,16 +14,16 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// languageModel is the model of examples/moe_lm at its default size. That
-// example is a command and so cannot be imported.
+// languageModel is the model of examples/moe_lm at its default size. That example is a command and
+// so cannot be imported.
 type languageModel struct {
 	Vocab, Width, Layers, Heads, FFN, Experts, TopK, Seq, Batch int
 
 	Rate, Beta1, Beta2, Eps, Decay, Clip, Balance, ZLoss float64
 }
 
-// firstSteps is the number of first steps whose losses peers must reproduce.
-// They must also reproduce the norms of all weights after these steps.
+// firstSteps is the number of steps, counted from the first, with losses to reproduce. Peers must
+// also reproduce the norms of all weights after these steps.
 const firstSteps = 4
 
 func lmWorkloads() []workload {
@@ -48,7 +48,7 @@ func lmWorkloads() []workload {
 	}}
 }
 
-// weight is one array of weights; with std 0 all elements begin at one.
+// weight is an array of weights; if std is 0, all elements start at one.
 type weight struct {
 	name  string
 	shape []int
@@ -70,8 +70,8 @@ func (m languageModel) weights() []weight {
 	return append(ws, weight{"norm", []int{d}, 0}, weight{"head", []int{d, m.Vocab}, in})
 }
 
-// program traces a step. Its results are the loss and the balancing loss, and
-// each weight with its moments.
+// program traces a step. Its results are the loss and the balancing loss, and each weight with its
+// moments.
 func (m languageModel) program() (*graph.Program, error) {
 	return graph.Trace("train_step", func(t *graph.Tracer) []*graph.Value {
 		bytes, targets := t.Input("bytes", graph.I32, m.Batch, m.Seq), t.Input("targets", graph.I32, m.Batch, m.Seq)
@@ -108,7 +108,7 @@ func (m languageModel) program() (*graph.Program, error) {
 	})
 }
 
-// loss returns the mean cross-entropy, and the total that training minimises.
+// loss returns the mean cross-entropy, and the total minimized by training.
 func (m languageModel) loss(w map[string]*graph.Value, bytes, targets *graph.Value) (ce, total *graph.Value) {
 	x := Embedding(w["embed"], bytes)
 	b, s, d := x.Dim(0), x.Dim(1), x.Dim(2)
@@ -135,8 +135,8 @@ func (m languageModel) loss(w map[string]*graph.Value, bytes, targets *graph.Val
 	return ce, Add(ce, MulScalar(aux, 1/float64(m.Layers)))
 }
 
-// open makes weights and a batch and runs the first steps. All further steps
-// train on the same batch.
+// open makes weights and a batch and runs the first steps. All further steps train on the same
+// batch.
 func (m languageModel) open(threads int) (*subject, error) {
 	p, err := m.program()
 	if err != nil {
@@ -171,7 +171,7 @@ func (m languageModel) open(threads int) (*subject, error) {
 	placed := map[string]*gomoeruntime.Array{}
 	for _, v := range p.In {
 		a, ok := in[v.Name]
-		if !ok { // moments, and values that change from step to step
+		if !ok { // moments, and values changing from step to step
 			a = array.New(v.Type)
 		}
 		if placed[v.Name], err = job.Put(v.Name, a); err != nil {

@@ -14,12 +14,12 @@ import (
 	"github.com/gomoe/gomoe/generate"
 )
 
-// firstToken is what a process says that has opened a model and generated a token.
+// firstToken is the report of a process after opening a model and generating a token.
 type firstToken struct {
-	Resident int64 `json:"resident"` // bytes of memory of its own, without the mapped file, and without planned caches
+	Resident int64 `json:"resident"` // resident bytes of its own, excluding the mapped file and the planned caches
 }
 
-// opening starts a process that opens the file and generates a token; its start is counted.
+// opening starts a process that opens the file and generates a token; the time includes starting it.
 func (l llm) opening(threads int) (*subject, error) {
 	s, err := l.subject(threads, 1, func(*opened, *rand.Rand) error { return nil })
 	if err != nil {
@@ -65,7 +65,7 @@ func first(path string, out io.Writer) error {
 	return json.NewEncoder(out).Encode(f)
 }
 
-// ownMemory returns the bytes that are resident of this process's memory without files, 0 where the system does not say.
+// ownMemory returns the resident bytes of this process excluding mapped files, 0 if the system does not report them.
 func ownMemory() int64 {
 	if runtime.GOOS != "linux" {
 		return 0

@@ -24,21 +24,20 @@ const (
 	ikName         = "ik_llama"
 	llamaName      = "llama.cpp"
 	ikLlamaName    = "ik_llama.cpp"
-	memoryName     = "memory" // how fast it is read, measured
+	memoryName     = "memory" // memory's read bandwidth, measured
 )
 
 // peer is a library to compare with.
 type peer struct {
 	name    string
-	install string // how to get it
-	// command returns the command that runs the peer with that many threads. dir holds the
-	// programs.
+	install string // how to install it
+	// command returns the command running the peer with the given number of threads. dir holds the programs.
 	command func(dir string, threads int) (*exec.Cmd, error)
-	// fallbacks are variables of the environment, one of which is set where the peer crashes without: first the first.
+	// fallbacks are environment variables to try, in order, one at a time, after the peer crashes without them.
 	fallbacks []string
 }
 
-// oneDNNFallbacks keep oneDNN from instructions that it finds and that a virtual machine does not have.
+// oneDNNFallbacks keep oneDNN from using instructions that it detects and that a virtual machine lacks.
 func oneDNNFallbacks() []string {
 	return []string{"ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16", "ONEDNN_MAX_CPU_ISA=AVX2"}
 }
@@ -50,7 +49,7 @@ func allPeers() []peer {
 			if err != nil {
 				return nil, err
 			}
-			// MKL, which PyTorch uses for products, uses AVX-512 on Intel's processors only.
+			// MKL, used by PyTorch for products, uses AVX-512 on Intel's processors only.
 			lib, err := compileShared(dir, "mkl_any_cpu.c")
 			if err != nil {
 				return nil, err
@@ -75,7 +74,7 @@ func allPeers() []peer {
 	}
 }
 
-// llama returns a peer that a Python module has, and a package.
+// llama returns a peer using a Python module from a package.
 func llama(name, module, pack string) peer {
 	return peer{name, "pip install '" + pack + "' numpy", func(dir string, threads int) (*exec.Cmd, error) {
 		cmd, err := python(dir, "llama_peer.py", module, threads)
@@ -95,20 +94,19 @@ type notInstalled struct{ install string }
 
 func (e *notInstalled) Error() string { return "not installed: " + e.install }
 
-// python returns a command for a script if Python has the module.
+// python returns a command running a script if Python has the module.
 func python(dir, script, module string, threads int) (*exec.Cmd, error) {
 	exe := os.Getenv("BENCH_PYTHON")
 	if exe == "" {
 		exe = "python3"
 	}
-	// Finding the module is enough; importing it takes seconds.
+	// Finding the module is enough: importing it takes seconds.
 	find := fmt.Sprintf("import importlib.util, sys; sys.exit(importlib.util.find_spec(%q) is None or importlib.util.find_spec('numpy') is None)", module)
 	if err := exec.Command(exe, "-c", find).Run(); err != nil {
 		return nil, &notInstalled{"pip install " + module + " numpy"}
 	}
 	cmd := exec.Command(exe, filepath.Join(dir, script))
-	// The cache of torch.compile is removed after the run: an incomplete cache makes later runs
-	// fail.
+	// The cache of torch.compile is removed after the run: an incomplete cache makes later runs fail.
 	cmd.Env = append(environment(threads), "TORCHINDUCTOR_CACHE_DIR="+filepath.Join(dir, "inductor"),
 		"TORCHINDUCTOR_COMPILE_THREADS=1", "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS=0")
 	return cmd, nil
@@ -130,10 +128,10 @@ func compiled(name, install, source string, lib library, fallbacks ...string) pe
 	}, fallbacks}
 }
 
-// environment returns the environment of peers. It fixes the number of threads of all their
-// libraries, and lets malloc keep large blocks, which would otherwise be mapped anew in every
-// step. Variables of the caller, such as OMP_WAIT_POLICY, are kept, except one that restricts
-// OpenBLAS to an older processor: some machines set it for all programs.
+// environment returns the environment of peers. It sets the number of threads for all their libraries, and makes
+// malloc keep large blocks instead of mapping new ones in every step. Variables of the caller, such as
+// OMP_WAIT_POLICY, are kept, except one restricting OpenBLAS to an older processor: some machines set it for all
+// programs.
 func environment(threads int) []string {
 	n := strconv.Itoa(threads)
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
@@ -145,15 +143,15 @@ func environment(threads int) []string {
 	return append(env, "MALLOC_MMAP_THRESHOLD_=4294967296", "MALLOC_TRIM_THRESHOLD_=17179869184", "MALLOC_TOP_PAD_=67108864")
 }
 
-// crew starts each peer when it is first asked for, and keeps it.
+// crew starts each peer on first use, and keeps it running.
 type crew struct {
-	dir     string // where the programs lie
+	dir     string // where the programs are
 	patient time.Duration
 	verbose bool
 	peers   map[string]peer
 	running map[place]*child
 	failed  map[place]error
-	fallen  map[place]int // how many fallbacks have been taken
+	fallen  map[place]int // number of fallbacks tried
 }
 
 // place is a peer with a number of threads.
@@ -206,16 +204,16 @@ func (c *crew) member(name string, threads int) (*child, error) {
 	return m, nil
 }
 
-// lose ends a peer that has given a wrong answer or none. The next workload starts it again.
+// lose ends a peer after a wrong or missing answer. The next workload restarts it.
 func (c *crew) lose(name string, threads int) {
 	at := place{name, threads}
 	if m := c.running[at]; m != nil {
-		m.kill() // how it ends no longer matters
+		m.kill() // its exit status no longer matters
 		delete(c.running, at)
 	}
 }
 
-// fallBack takes the next fallback of a peer that has crashed, and returns it; "" if there is none.
+// fallBack selects the next fallback of a crashed peer and returns it; "" if there is none.
 func (c *crew) fallBack(name string, threads int) string {
 	at := place{name, threads}
 	all := c.peers[name].fallbacks

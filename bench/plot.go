@@ -14,21 +14,21 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 )
 
-// The lengths of the plot, in points, 1/72 inch.
+// The lengths of the plot, in points of 1/72 inch.
 const (
 	plotDPI   = 120
 	plotWidth = 11 * vg.Inch
-	barRoom   = vg.Length(15) // for one bar with its label
+	barRoom   = vg.Length(15) // one bar with its label
 	barWidth  = vg.Length(9)
 	plotFrame = vg.Length(100) // title, axis and margins
 )
 
-// writePlot draws the ratio of every row that has one as a horizontal bar on a
-// logarithmic axis, from 1 to its ratio, and its target as a mark, which joins
-// up to a line where targets are equal. Bars that reach their targets are green.
+// writePlot draws the ratio of every row having one as a horizontal bar on a logarithmic axis, from
+// 1 to its ratio, and its target as a mark. Marks of equal targets join into a line. Bars reaching
+// their targets are green.
 func (r report) writePlot(w io.Writer) error {
 	var rows []row
-	for i := len(r.Rows) - 1; i >= 0; i-- { // the axis points upwards
+	for i := len(r.Rows) - 1; i >= 0; i-- { // the axis points up
 		if r.Rows[i].Ratio > 0 {
 			rows = append(rows, r.Rows[i])
 		}
@@ -59,7 +59,7 @@ func (r report) writePlot(w io.Writer) error {
 	return err
 }
 
-// ratioBars draws the bars, from below, with the ratios beside them.
+// ratioBars draws the bars from the bottom up, with the ratios next to them.
 type ratioBars []row
 
 func (rows ratioBars) Plot(c draw.Canvas, p *plot.Plot) {

@@ -18,7 +18,7 @@ type greeting struct {
 	Peer, Version, Failure string
 }
 
-// opening asks for a workload.
+// opening asks for opening a workload.
 type opening struct {
 	Op        string         `json:"op"`
 	Workload  string         `json:"workload"`
@@ -28,13 +28,13 @@ type opening struct {
 	Patience  float64        `json:"patience"` // seconds until gomoe stops waiting
 }
 
-// timing asks for one round.
+// timing asks for timing one round.
 type timing struct {
 	Op      string  `json:"op"`
 	Seconds float64 `json:"seconds"`
 }
 
-// closing ends a workload, whose memory the peer gives back.
+// closing ends a workload and makes the peer free its memory.
 type closing struct {
 	Op string `json:"op"`
 }
@@ -44,7 +44,7 @@ type formulation struct {
 	Name    string  `json:"name"`
 	Error   float64 `json:"error"`             // largest difference relative to the largest element
 	NS      int64   `json:"ns,omitempty"`      // of the fastest run during the choice
-	Failure string  `json:"failure,omitempty"` // why it does not count
+	Failure string  `json:"failure,omitempty"` // the reason for rejecting it
 }
 
 // answer is a peer's line after an opening or a timing.
@@ -54,7 +54,7 @@ type answer struct {
 	Unsupported  bool          `json:"unsupported"`
 	Failure      string        `json:"failure"`
 	NS           []int64       `json:"ns"`
-	Resident     int64         `json:"resident"` // bytes of its own that the peer holds in memory; 0 if it does not say
+	Resident     int64         `json:"resident"` // bytes of its own held in memory by the peer; 0 if unknown
 }
 
 // child is a peer's process.
@@ -62,13 +62,13 @@ type child struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
 	lines   chan line
-	patient time.Duration // how long the child may take to answer
+	patient time.Duration // the timeout for an answer
 	once    sync.Once
-	exit    error // how it has ended
+	exit    error // its exit status
 	greeting
 }
 
-// wait waits until the child has ended. Its stdout must be closed.
+// wait waits for the child to end. Its stdout must be closed.
 func (c *child) wait() error {
 	c.once.Do(func() { c.exit = c.cmd.Wait() })
 	return c.exit
@@ -79,7 +79,7 @@ type line struct {
 	err  error
 }
 
-// crashed is the error of a peer that a signal has ended.
+// crashed is the error of a peer ended by a signal.
 type crashed struct{ signal os.Signal }
 
 func (e *crashed) Error() string {
@@ -115,7 +115,7 @@ func start(cmd *exec.Cmd, patient time.Duration, verbose bool) (*child, error) {
 	return c, nil
 }
 
-// read ends when the child closes its stdout, or when nobody listens any more.
+// read reads lines until the child closes its stdout or nobody listens any more.
 func (c *child) read(out io.Reader) {
 	defer close(c.lines)
 	r := bufio.NewReader(out)
@@ -153,17 +153,17 @@ func (c *child) ask(request any) (answer, error) {
 	return a, c.receive(&a)
 }
 
-// ended returns the error of a child that has closed its stdin or stdout. It waits until the child has ended.
+// ended returns the error of a child that has closed its stdin or stdout, after waiting for the child to end.
 func (c *child) ended(why error) error {
 	over := make(chan struct{})
 	go func() {
 		<-c.drained()
-		c.wait() // its error is the state that is looked at
+		c.wait() // its error is in the process state
 		close(over)
 	}()
 	select {
 	case <-over:
-	case <-time.After(10 * time.Second): // it goes on without them
+	case <-time.After(10 * time.Second): // continue without them
 		return fmt.Errorf("bench: the peer ended: %w", why)
 	}
 	if s, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && s.Signaled() {
@@ -187,14 +187,14 @@ func (c *child) kill() error {
 	c.in.Close()
 	err := c.cmd.Process.Kill()
 	<-c.drained()
-	c.wait() // reports the signal that was just sent
+	c.wait() // reports the signal just sent
 	if errors.Is(err, os.ErrProcessDone) {
 		return nil
 	}
 	return err
 }
 
-// drained is closed when the child has closed its stdout.
+// drained is closed after the child closes its stdout.
 func (c *child) drained() <-chan struct{} {
 	done := make(chan struct{})
 	go func() {

@@ -16,13 +16,13 @@ type row struct {
 	Formulation string  `json:"formulation,omitempty"` // the peer's fastest
 	Gomoe       times   `json:"gomoe"`
 	Other       times   `json:"other"`           // the peer's
-	Ratio       float64 `json:"ratio,omitempty"` // gomoe's time divided by the peer's, median of rounds; 0 means not measured
+	Ratio       float64 `json:"ratio,omitempty"` // median of the rounds' ratios of gomoe's time to the peer's; 0 means not measured
 	Target      float64 `json:"target"`
-	Error       float64 `json:"error"` // the peer's largest difference from gomoe's results, relative to the largest element
+	Error       float64 `json:"error"` // largest difference of the peer's results from gomoe's, relative to the largest element
 	Flop        float64 `json:"flop,omitempty"`
 	Tokens      int     `json:"tokens,omitempty"` // of a step
-	Note        string  `json:"note,omitempty"`   // why there is no ratio
-	// Crash is how the peer crashed before it was started once more with another setting, and which one.
+	Note        string  `json:"note,omitempty"`   // the reason for a missing ratio
+	// Crash describes the peer's crash and the setting with which it was restarted.
 	Crash string `json:"crash,omitempty"`
 	// GomoeResident and OtherResident are the bytes of their own that both sides held in memory; 0 means not measured.
 	GomoeResident int64         `json:"gomoe_resident,omitempty"`
@@ -61,7 +61,7 @@ func (r round) median() float64 {
 	return median(x)
 }
 
-// ratios returns, per round, the time of a divided by that of b.
+// ratios returns, per round, the time of a divided by the time of b.
 func ratios(a, b []round) []float64 {
 	out := make([]float64, min(len(a), len(b)))
 	for i := range out {

@@ -6,8 +6,8 @@ import (
 	. "github.com/gomoe/gomoe/primitives"
 )
 
-// scalarWorkloads returns workloads that measure the cost of a step beside its
-// arithmetic: a program of 20 equations over scalars.
+// scalarWorkloads returns workloads measuring the overhead of a step: a program of 20 equations
+// over scalars.
 func scalarWorkloads() []workload {
 	return []workload{{
 		name: "scalar/20", title: "a step of 20 equations over scalars, f32", peer: "scalar",

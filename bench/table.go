@@ -9,10 +9,10 @@ import (
 	"github.com/gomoe/gomoe/internal/memory"
 )
 
-// report is everything that a run found.
+// report holds all results of a run.
 type report struct {
 	Machine string  `json:"machine"`
-	Kernels string  `json:"kernels"` // which kernels gomoe used
+	Kernels string  `json:"kernels"` // the kernels used by gomoe
 	Rounds  int     `json:"rounds"`
 	Seconds float64 `json:"seconds"` // of each side in a round
 	Rows    []row   `json:"rows"`
@@ -24,8 +24,8 @@ func (r report) writeJSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// writeMarkdown writes a table with a row per workload, threads and peer, and
-// below it every formulation that was tried.
+// writeMarkdown writes a table with a row per workload, threads and peer, followed by all formulations
+// tried.
 func (r report) writeMarkdown(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# gomoe and its peers\n\n%s; gomoe's kernels: %s. Medians of %d interleaved rounds of %g s for each side; in parentheses the fastest run.\n", r.Machine, r.Kernels, r.Rounds, r.Seconds)
@@ -67,7 +67,7 @@ func (r report) writeMarkdown(w io.Writer) error {
 	return err
 }
 
-// writeMemory writes what both sides held in memory, where that was measured.
+// writeMemory writes the memory of both sides for workloads measuring it.
 func (r report) writeMemory(b *strings.Builder) {
 	began := false
 	for _, x := range r.Rows {

@@ -15,19 +15,19 @@ import (
 	"strings"
 )
 
-// training measures what -training prints: runs of moe_lm, gomoe train and gomoe finetune against each other and against
-// transformers, each of the two sides in turns.
+// training runs the measurements of -training: moe_lm, gomoe train and gomoe finetune against each other and against
+// transformers, alternating between the two sides.
 type training struct {
 	ctx    context.Context
-	dir    string // of the programs, and of what runs leave
+	dir    string // of the programs, and of the runs' outputs
 	rounds int
 	more   []string // flags of all runs of moe_lm
 	out    io.Writer
 	runs   int
 }
 
-// side is one side of a comparison: a command whose steps are timed, after some that are not. Peers print a time in ms for each
-// step; metrics of others are in a folder.
+// side is one side of a comparison: a command with timed steps after some untimed ones. Peers print a time in ms per step;
+// other commands write metrics to a folder.
 type side struct {
 	name    string
 	command []string
@@ -36,11 +36,11 @@ type side struct {
 	folder  bool // the command takes -out
 }
 
-// olmoeSettings are those of the model that torch_olmoe.py has.
+// olmoeSettings are the settings of torch_olmoe.py's model.
 const olmoeSettings = `{"model": {"model_type": "olmoe", "hidden_size": 512, "num_hidden_layers": 4, "num_attention_heads": 8, "intermediate_size": 512,
   "num_experts": 16, "num_experts_per_tok": 4}, "length": 128, "batch": 8, "eval_every": 0, "dtype": %q}`
 
-// measureTraining prints the table. Where Python lacks transformers or peft, these rows are left out, and it says so.
+// measureTraining prints the table. If Python lacks transformers or peft, it leaves out their rows and says so.
 func measureTraining(ctx context.Context, dir string, rounds int, out io.Writer) error {
 	t := &training{ctx: ctx, dir: dir, rounds: rounds, out: out}
 	build := exec.CommandContext(ctx, "go", "build", "-o", dir, "github.com/gomoe/gomoe/examples/moe_lm", "github.com/gomoe/gomoe/cmd/gomoe")
@@ -78,7 +78,7 @@ func measureTraining(ctx context.Context, dir string, rounds int, out io.Writer)
 	return nil
 }
 
-// beside measures a small OLMoE beside transformers.
+// beside compares a small OLMoE with transformers.
 func (t *training) beside() error {
 	python := func(what, dtype string) (side, error) {
 		for _, module := range []string{"transformers", "peft"} {
@@ -128,7 +128,7 @@ func (t *training) beside() error {
 	return t.compare(side{name: "gomoe finetune, the same, LoRA of rank 16, bf16", command: ours, warm: 2, folder: true}, theirs)
 }
 
-// compare runs two sides in turns, and prints the median times of their steps and their ratios.
+// compare alternates between two sides, and prints the median times of their steps and their ratios.
 func (t *training) compare(a, b side) error {
 	var all [2][]float64
 	var ratios []string
@@ -177,7 +177,7 @@ func (t *training) steps(s side) ([]float64, error) {
 	return times, nil
 }
 
-// run runs a side once, and returns what it printed, its folder and the most memory that it had, in bytes.
+// run runs a side once, and returns its output, its folder and its peak memory in bytes.
 func (t *training) run(s side) (said, folder string, peak int64, err error) {
 	t.runs++
 	folder = filepath.Join(t.dir, fmt.Sprint("run", t.runs))
@@ -198,7 +198,7 @@ func (t *training) run(s side) (said, folder string, peak int64, err error) {
 	return string(out), folder, peak, err
 }
 
-// memory prints the most memory that a run of moe_lm had, and what it said before.
+// memory prints the peak memory of a run of moe_lm, and the run's own estimate.
 func (t *training) memory(flags string) error {
 	command := slices.Concat([]string{filepath.Join(t.dir, "moe_lm"), "-eval", "0", "-sample", "0", "-steps", "11"}, strings.Fields(flags), t.more)
 	said, _, peak, err := t.run(side{command: command, folder: true})
@@ -206,14 +206,14 @@ func (t *training) memory(flags string) error {
 		return fmt.Errorf("bench: moe_lm %s: %w", flags, err)
 	}
 	printed, err := printedMemory(said)
-	if err != nil || peak == 0 { // which is not known here
+	if err != nil || peak == 0 { // unknown on this system
 		return err
 	}
 	_, err = fmt.Fprintf(t.out, "| peak memory of moe_lm %s / what it prints, MiB | %d | %d | %.2f |\n", flags, peak>>20, printed>>20, float64(peak)/float64(printed))
 	return err
 }
 
-// printedMemory returns the bytes of the line that begins with memory.
+// printedMemory returns the bytes in the line starting with memory.
 func printedMemory(said string) (int64, error) {
 	m := regexp.MustCompile(`(?m)^memory: ([0-9.e+]+) (KiB|MiB|GiB) `).FindStringSubmatch(said)
 	if m == nil {
@@ -223,7 +223,7 @@ func printedMemory(said string) (int64, error) {
 	return int64(x * map[string]float64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[m[2]]), err
 }
 
-// column returns a column of a CSV file without its head.
+// column returns a column of a CSV file without its header.
 func column(path, name string) ([]string, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -4,5 +4,5 @@ package main
 
 import "os"
 
-// peakOf returns 0: what a process had is not known here.
+// peakOf returns 0: the peak memory of a process is unknown on this system.
 func peakOf(*os.ProcessState) int64 { return 0 }

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// peakOf returns the most memory that a process had, in bytes.
+// peakOf returns the peak memory of a process in bytes.
 func peakOf(p *os.ProcessState) int64 {
 	use, ok := p.SysUsage().(*syscall.Rusage)
 	switch {

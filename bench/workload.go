@@ -15,24 +15,22 @@ import (
 	gomoeruntime "github.com/gomoe/gomoe/runtime"
 )
 
-// workload is one thing that is measured.
+// workload is one task to measure.
 type workload struct {
 	name  string // of the rows, such as "moe/f32/forward/E=8"
-	title string // what it is, for the table
+	title string // description for the table
 	peer  string // the algorithm's name in peers' programs
 	// params are further parameters for peers.
 	params map[string]any
-	// flop is the number of floating-point operations of one step; 0 means that
-	// it is of no interest.
+	// flop is the number of floating-point operations of one step; 0 means that the rate is not
+	// reported.
 	flop float64
-	// tokens is how many tokens of a language model a step computes; 0 means none.
+	// tokens is the number of tokens of a language model computed by a step; 0 means none.
 	tokens int
-	// tolerance is the largest difference of a peer's result from gomoe's,
-	// relative to the largest element of gomoe's, with which the peer's time
-	// counts.
+	// tolerance is the largest accepted difference of a peer's result from gomoe's, relative to the
+	// largest element of gomoe's. Beyond it, the peer's time does not count.
 	tolerance float64
-	// target is the largest ratio of gomoe's time to the fastest peer's that the
-	// project accepts.
+	// target is the largest ratio of gomoe's time to the fastest peer's that the project accepts.
 	target  float64
 	threads []int
 	peers   []string
@@ -45,12 +43,12 @@ type subject struct {
 	in, want map[string]array.Array
 	step     func() error
 	close    func() error
-	absent   error        // why there is no step: this gomoe cannot run it
+	absent   error        // the reason why step is nil: this gomoe cannot run the workload
 	file     string       // that both sides read, "" for none
-	resident func() int64 // bytes of its own that gomoe's process held in the last step; nil if nothing says
+	resident func() int64 // bytes of its own held by gomoe's process in the last step; nil if unknown
 }
 
-// dump writes the subject's arrays for peers, into a new folder.
+// dump writes the subject's arrays for peers to a new folder.
 func (s *subject) dump(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -68,9 +66,8 @@ func (s *subject) dump(dir string) error {
 	return nil
 }
 
-// ofProgram opens p on one rank with that many threads and runs it once. want
-// names the results that peers compare, in p's order; results named "" are not
-// compared.
+// ofProgram opens p on one rank with the given number of threads and runs it once. want names the
+// results for peers to compare, in p's order; results named "" are not compared.
 func ofProgram(p *graph.Program, threads int, in map[string]array.Array, want ...string) (*subject, error) {
 	runtime.GOMAXPROCS(threads)
 	job, err := gomoe.Open(context.Background(), p, gomoe.Config{})
@@ -107,8 +104,7 @@ func ofProgram(p *graph.Program, threads int, in map[string]array.Array, want ..
 	return s, nil
 }
 
-// normal returns an array of normally distributed numbers that depend only on
-// the seed.
+// normal returns an array of normally distributed numbers depending only on the seed.
 func normal(seed uint64, std float64, d graph.DType, shape ...int) array.Array {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	a := array.New(graph.Type{DType: graph.F32, Shape: shape})
@@ -119,6 +115,5 @@ func normal(seed uint64, std float64, d graph.DType, shape ...int) array.Array {
 	return a.As(d)
 }
 
-// fanIn is the standard deviation of weights that keeps the size of sums of n
-// products.
+// fanIn is the standard deviation of weights preserving the magnitude in sums of n products.
 func fanIn(n int) float64 { return 1 / math.Sqrt(float64(n)) }

@@ -83,7 +83,7 @@ func parse(args []string) (settings, error) {
 	return s, err
 }
 
-// place identifies a row of the table, which every side measures.
+// place identifies a row of the table, measured by every side.
 type place struct {
 	side  string
 	op    string
@@ -170,7 +170,7 @@ func (s settings) interleave(ctx context.Context, dir string, n int, out io.Writ
 	return rows, notes, nil
 }
 
-// once runs one side and returns the rows that its first rank printed.
+// once runs one side and returns the rows printed by its first rank.
 func (s settings) once(ctx context.Context, x side, dir string, n int) ([]measure.Row, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()

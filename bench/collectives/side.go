@@ -30,13 +30,12 @@ func unpack(dir string) error {
 	return os.CopyFS(dir, sub)
 }
 
-// side is one thing to measure: a transport of gomoe or a peer.
+// side is one implementation to measure: a transport of gomoe or a peer.
 type side struct {
 	name string
-	// prepare makes the side ready, or says why it cannot be measured here.
+	// prepare makes the side ready, or returns an error explaining why it cannot be measured here.
 	prepare func(ctx context.Context, dir string) error
-	// command returns the command that runs n ranks and prints one row of JSON
-	// per line.
+	// command returns the command running n ranks and printing one row of JSON per line.
 	command func(ctx context.Context, dir string, n int, s settings) *exec.Cmd
 }
 
@@ -50,7 +49,7 @@ func allSides() []side {
 	return append(sides, openMPI("Open MPI", "vader,self"), openMPI("Open MPI TCP", "tcp,self"), side{"MLX ring", mlxInstalled, mlxRing})
 }
 
-// words returns the arguments that the programs of all sides take.
+// words returns the arguments common to the programs of all sides.
 func (s settings) words(name string) []string {
 	return append([]string{name, strconv.FormatInt(s.min, 10), strconv.FormatInt(s.max, 10), strconv.Itoa(s.factor), strconv.Itoa(s.batches), fmt.Sprint(s.batch.Seconds())}, s.ops...)
 }
@@ -79,8 +78,7 @@ func transport(name string) side {
 	}}
 }
 
-// openMPI is Open MPI with one of its transports between processes of a
-// machine.
+// openMPI is Open MPI with one of its transports between processes of a machine.
 func openMPI(name, btl string) side {
 	return side{name, func(ctx context.Context, dir string) error {
 		for _, tool := range []string{"mpirun", "mpicc"} {
@@ -101,7 +99,7 @@ func openMPI(name, btl string) side {
 	}}
 }
 
-// python is the interpreter of the peers.
+// python is the interpreter running the peers.
 func python() string {
 	if exe := os.Getenv("BENCH_PYTHON"); exe != "" {
 		return exe
@@ -116,8 +114,8 @@ func mlxInstalled(ctx context.Context, _ string) error {
 	return nil
 }
 
-// mlxRing returns a command that starts the ranks of MLX's ring: a shell runs
-// all but the first in the background and waits for them.
+// mlxRing returns a command starting the ranks of MLX's ring: a shell runs all but the first in the
+// background and waits for them.
 func mlxRing(ctx context.Context, dir string, n int, s settings) *exec.Cmd {
 	var nodes [][]string
 	for range n {
@@ -137,11 +135,11 @@ func mlxRing(ctx context.Context, dir string, n int, s settings) *exec.Cmd {
 	return exec.CommandContext(ctx, "sh", append([]string{"-c", script, "sh"}, s.words("MLX ring")...)...)
 }
 
-// freeAddress returns a loopback address at which nobody listens now.
+// freeAddress returns a loopback address without a listener.
 func freeAddress() string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return "127.0.0.1:0" // the peer refuses it with a message of its own
+		return "127.0.0.1:0" // the peer reports that it cannot use this address
 	}
 	defer l.Close()
 	return l.Addr().String()

@@ -1,4 +1,3 @@
-// Package engine measures whole layers and training steps: their time, the memory
-// that they use beyond what their plans say, and what they allocate. It consists of
-// tests and benchmarks only.
+// Package engine measures whole layers and training steps: their time, their memory in excess of
+// the plans' figures, and their allocations. It consists of tests and benchmarks only.
 package engine

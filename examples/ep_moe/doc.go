@@ -1,7 +1,6 @@
-// Command ep_moe runs stacked expert-parallel layers of linear experts, forward and
-// backward, and checks them against loops over tokens. It is the same job as
-// TransformerEngine's examples/jax/ep/ep_moe.py, with its flags, its routing and its lines
-// of output. Unlike the original, it differentiates with respect to tokens, router weights
+// Command ep_moe runs stacked expert-parallel layers of linear experts, forward and backward, and checks them
+// against loops over tokens. It is the same job as TransformerEngine's examples/jax/ep/ep_moe.py, having its flags,
+// its routing and its lines of output. Unlike the original, it differentiates with respect to tokens, router weights
 // and kernels, accepts any routing, and compares the iterations bit for bit.
 //
 //	go run ./examples/ep_moe

@@ -32,7 +32,7 @@ func main() {
 	}
 }
 
-// run does what the command line asks for.
+// run runs the command line.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
 	f := flag.NewFlagSet("ep_moe", flag.ContinueOnError)
 	f.SetOutput(stderr)
@@ -146,8 +146,8 @@ func (m model) validate(perRank int) error {
 	return nil
 }
 
-// iterate runs the job several times and returns its results by name, without
-// the loss. It is an error if iterations differ in any bit.
+// iterate runs the job several times and returns its results by name, except the loss. It is an
+// error if iterations differ in any bit.
 func (m model) iterate(ctx context.Context, w io.Writer, cfg gomoe.Config, in tensors, iters int) (map[string]array.Array, error) {
 	p, err := m.program()
 	if err != nil {
@@ -185,7 +185,7 @@ func (m model) iterate(ctx context.Context, w io.Writer, cfg gomoe.Config, in te
 	return res, nil
 }
 
-// received returns the number of experts' rows that a rank has room for.
+// received returns the capacity of a rank's receive buffer in experts' rows.
 func received(p *lowering.Plan) int {
 	most := 0
 	for _, b := range p.Bufs {
@@ -196,9 +196,8 @@ func received(p *lowering.Plan) int {
 	return most
 }
 
-// check compares the results with the reference. In bf16 it allows 5e-2 as the
-// original does (6e-2 over several layers), in f32 1e-5, relative to the
-// largest element.
+// check compares the results with the reference. In bf16 it allows 5e-2 like the original (6e-2
+// over several layers), in f32 1e-5, relative to the largest element.
 func (m model) check(w io.Writer, in tensors, res map[string]array.Array) error {
 	tol := 1e-5
 	if m.dtype == graph.BF16 {

@@ -11,22 +11,22 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// model is the size of the job: T tokens of all ranks, K choices, H hidden, E
-// experts, L layers. exchange is how rows come home from the experts.
+// model is the size of the job: T tokens of all ranks, K choices, H hidden, E experts, L layers.
+// exchange is the return path of the experts' outputs.
 type model struct {
 	tokens, topK, hidden, out, layers, experts int
 	dtype                                      graph.DType
 	exchange                                   ep.Exchange
 }
 
-// layer is what all MoE layers of the job have in common; 16 is the alignment of
-// the original.
+// layer holds the settings common to all MoE layers of the job; 16 is the alignment of the
+// original.
 func (m model) layer(l int) PrepareOp {
 	return PrepareOp{Experts: m.experts, Align: 16, Exchange: m.exchange, Label: fmt.Sprintf("layer%d", l)}
 }
 
-// program returns the traced job: its results are the loss, the output [T,H_out],
-// and the gradients of tokens, topk_w and every layer's kernels.
+// program returns the traced job: its results are the loss, the output [T,H_out], and the gradients
+// of tokens, topk_w and every layer's kernels.
 func (m model) program() (*graph.Program, error) {
 	return graph.Trace("ep_moe", func(t *graph.Tracer) []*graph.Value {
 		tokens := t.Input("tokens", m.dtype, m.tokens, m.hidden)
@@ -59,8 +59,8 @@ func weigh(rows, w *graph.Value) *graph.Value {
 	return ConvertElementType(y, rows.Type.DType)
 }
 
-// placed splits tokens over every axis of the mesh, or over every axis but ep if they are to
-// be whole over it, and experts over ep.
+// placed shards tokens over every axis of the mesh, or over every axis but ep if they are whole
+// over it, and experts over ep.
 func (m model) placed(mesh sharding.Mesh, whole bool) gomoe.Config {
 	var axes []string
 	for _, a := range mesh.Axes {

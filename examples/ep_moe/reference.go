@@ -7,8 +7,8 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// reference computes the job in f64 with loops over tokens and choices, and
-// returns the output and the gradients by the names of the program's results.
+// reference computes the job in f64, looping over tokens and choices, and returns the output and
+// the gradients by the names of the program's results.
 func (m model) reference(in tensors) map[string]array.Array {
 	t, k := m.tokens, m.topK
 	w := in["topk_w"].Float64s()

@@ -19,9 +19,9 @@ import (
 // tensors are the job's inputs by name; floats are f32.
 type tensors map[string]array.Array
 
-// make returns the tensors of the original: token t of a rank in data-parallel
-// group d chooses experts (d·E/ep + t·K + k + layer) mod E, all with weight 1/K,
-// and the ranks of a group hold the same tokens. perRank tokens lie on each rank.
+// make returns the tensors of the original: token t of a rank in data-parallel group d chooses
+// experts (d·E/ep + t·K + k + layer) mod E, all with weight 1/K. The ranks of a group hold the same
+// tokens, perRank tokens each.
 func (m model) make(mesh sharding.Mesh, perRank int) tensors {
 	in := tensors{}
 	tokens := array.New(graph.T(graph.F32, m.tokens, m.hidden))
@@ -72,8 +72,7 @@ func (in tensors) hash() string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// read returns the tensors in dir and the size of the job, which follows from
-// them.
+// read returns the tensors in dir and the size of the job, derived from their shapes.
 func read(dir string, d graph.DType) (model, tensors, error) {
 	in := tensors{}
 	load := func(name string, d graph.DType, rank int) error {
@@ -116,8 +115,7 @@ func read(dir string, d graph.DType) (model, tensors, error) {
 	}
 }
 
-// as returns the tensors in the job's element type; the router's weights stay
-// f32.
+// as returns the tensors in the job's element type; the router's weights stay f32.
 func (in tensors) as(d graph.DType) tensors {
 	out := tensors{}
 	for name, a := range in {
@@ -129,8 +127,7 @@ func (in tensors) as(d graph.DType) tensors {
 	return out
 }
 
-// write writes arrays to dir as .npy files; bf16 is written as f32, which holds
-// it exactly.
+// write writes arrays to dir as .npy files, storing bf16 as f32, which is exact.
 func write(dir string, arrays map[string]array.Array) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

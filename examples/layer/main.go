@@ -1,5 +1,4 @@
-// Command layer is one expert-parallel layer: the model as a program, and the
-// plan that two ranks run.
+// Command layer is one expert-parallel layer: the model as a program, and the plan for two ranks.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command moe_lm trains a byte-level mixture-of-experts language model on real text, on a mesh
-// of ranks. The ranks are in this process or in one process each.
+// Command moe_lm trains a byte-level mixture-of-experts language model on real text, on a mesh of ranks. The ranks are in
+// this process or in one process each.
 //
 //	go run ./examples/moe_lm                    # four ranks, mesh dp=2,ep=2
 //	go run ./examples/moe_lm -mesh dp=1,ep=8    # the same model, placed otherwise
@@ -10,19 +10,17 @@
 //
 //	go run ./cmd/gomoe launch -n 4 -- go run ./examples/moe_lm    # four processes, the same numbers
 //
-// The model is in model.go, from top to bottom, and does not know the mesh. sizes.go has its flags, and files.go what its
-// weights are called in files. Everything else is package lm's, which trains any such model: copy the folder into a module of
-// your own, and change the model.
+// The model is in model.go, from top to bottom, and does not depend on the mesh. sizes.go has its flags, and files.go the
+// names of its weights in files. Everything else is in package lm, which trains any such model: copy the folder into a module
+// of your own, and change the model.
 //
-// With -dtype bf16, activations and the weights that they are multiplied with are bf16. The
-// weights themselves stay f32 and are rounded for each step. The gradients of the f32 weights,
-// AdamW's moments, the router, the logits and all losses are f32 too.
+// With -dtype bf16, activations and the weights multiplying them are bf16. The stored weights stay f32 and are rounded for
+// each step. The gradients of the f32 weights, AdamW's moments, the router, the logits and all losses are f32, too.
 //
-// With -save-every, checkpoints are left, from which -resume goes on: a run that was killed and resumed ends
-// with the bits of one that was not.
+// With -save-every, the run writes checkpoints, and -resume continues from them: resuming a killed run ends with the same
+// bits as an uninterrupted run.
 //
-// The mesh does not change what is learned. The loss of the first step has the same bits on
-// every mesh without a tp axis. Later losses differ only because gradients are summed over
-// ranks in another order; in bf16, what a rank adds is also rounded to bf16. On one mesh, a
-// repeated run gives the same bits, on any number of processors.
+// The mesh does not change the result of training. The loss of the first step has the same bits on every mesh without a tp
+// axis. Later losses differ only because gradients are summed over ranks in another order; in bf16, a rank's partial sums are
+// also rounded to bf16. On one mesh, repeating a run gives the same bits, on any number of processors.
 package main

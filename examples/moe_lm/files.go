@@ -7,7 +7,7 @@ import (
 	"github.com/gomoe/gomoe/train/lm"
 )
 
-// Name returns what a weight is called in Hugging Face's files, where the model's architecture is Mixtral.
+// Name returns a weight's name in Hugging Face's files of the Mixtral architecture.
 func (m *model) Name(weight string) (name string, transposed bool) {
 	var layer int
 	var part string

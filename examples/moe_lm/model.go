@@ -32,8 +32,8 @@ func (m *model) layer(s *nn.Scope, l int, x *graph.Value, drop bool) *graph.Valu
 	return Add(x, m.moe(s, name, RMSNorm(x, gain(s, name("norm2"), m.Width), epsilon), drop))
 }
 
-// attention is causal self-attention with rotary positions. Weights are named first, so that those that are split over ranks
-// come together.
+// attention is causal self-attention with rotary positions. Weights are declared first, so that sharded weights are
+// adjacent.
 func (m *model) attention(s *nn.Scope, name func(string) string, x *graph.Value) *graph.Value {
 	defer s.Tracer().Scope("attention")()
 	b, n, d := x.Dim(0), x.Dim(1), x.Dim(2)
@@ -48,7 +48,7 @@ func (m *model) attention(s *nn.Scope, name func(string) string, x *graph.Value)
 	return MatMul(Reshape(y, b, n, d), wo)
 }
 
-// moe sends every token of x to its best K experts, which are SwiGLU networks, and adds up their results weighted by the
+// moe sends every token of x to its best K experts, which are SwiGLU networks, and combines their results weighted by the
 // router, which computes in f32.
 func (m *model) moe(s *nn.Scope, name func(string) string, x *graph.Value, drop bool) *graph.Value {
 	defer s.Tracer().Scope("moe")()
@@ -73,18 +73,18 @@ func (m *model) moe(s *nn.Scope, name func(string) string, x *graph.Value, drop 
 	return Combine(r, y)
 }
 
-// in and out are the standard deviations of the first values of matrices: of those that read what goes from layer to layer,
-// and of those with rows rows that add to it.
+// in and out are the standard deviations of initial matrices: in for matrices reading the residual stream, out for matrices
+// with the given number of rows writing to it.
 func (m *model) in() float64          { return 1 / math.Sqrt(float64(m.Width)) }
 func (m *model) out(rows int) float64 { return 1 / math.Sqrt(float64(rows)*2*float64(m.Layers)) }
 
-// weight declares a weight, whose first values have mean 0. place is the mesh axis that splits each dimension: experts lie
-// on ep, heads and experts' columns on tp.
+// weight declares a weight, initialized with mean 0. place gives the mesh axis splitting each dimension: experts lie on ep,
+// heads and experts' columns on tp.
 func weight(s *nn.Scope, name string, std float64, place []string, shape ...int) *graph.Value {
 	return s.Param(name, "", nn.Init{Std: std}, place, shape...)
 }
 
-// gain declares the weights of a norm, which are 1 at first, in the element type to compute in.
+// gain declares the weights of a norm, initially 1, in the element type to compute in.
 func gain(s *nn.Scope, name string, n int) *graph.Value {
 	return cast(s, s.Param(name, "", nn.Init{Mean: 1}, nil, n))
 }

@@ -20,7 +20,7 @@ type model struct {
 	Capacity float64 // of an expert, as a factor of an even share; 0 drops nothing
 }
 
-// Flags declares the flags of the sizes.
+// Flags declares the flags setting the sizes.
 func (m *model) Flags(f *flag.FlagSet) []string {
 	f.IntVar(&m.Width, "width", 128, "`columns` of the model")
 	f.IntVar(&m.Layers, "layers", 4, "layers")
@@ -32,7 +32,7 @@ func (m *model) Flags(f *flag.FlagSet) []string {
 	return []string{"width", "layers", "heads", "ffn", "experts", "top-k"}
 }
 
-// Validate returns an error for sizes that cannot be, or do not divide over the mesh. It names their flags.
+// Validate returns an error naming the flags of sizes that are invalid or do not divide over the mesh.
 func (m *model) Validate(mesh sharding.Mesh) error {
 	for _, size := range []struct {
 		flag string
@@ -58,7 +58,7 @@ func (m *model) Validate(mesh sharding.Mesh) error {
 	return lm.Over("ffn", m.FFN, tp, where)
 }
 
-// Size returns how large the model is.
+// Size returns the model's size.
 func (m *model) Size() lm.Size {
 	d, layers, e := float64(m.Width), float64(m.Layers), float64(m.Experts)
 	weights := 2*lm.Vocab*d + d + layers*(4*d*d+2*d+d*e+3*e*d*float64(m.FFN))
