@@ -1,7 +1,7 @@
 package mtl
 
-// Blit encodes copies and fills. Each sees what earlier ones have written. Only one
-// goroutine may use it, until End.
+// Blit encodes copies and fills. Each sees the writes of earlier ones. Only one goroutine may use
+// it, until End.
 type Blit struct {
 	object
 	cb *CommandBuffer
@@ -15,8 +15,7 @@ func (cb *CommandBuffer) Blit() *Blit {
 	return b
 }
 
-// open reports whether the encoder can be used. If not, the command buffer keeps the
-// mistake.
+// open reports whether the encoder is usable. If not, it records the mistake in the command buffer.
 func (b *Blit) open(what string) bool {
 	if b.cb.encoder != &b.object {
 		b.cb.fail("%s: the encoder has ended", what)
@@ -24,8 +23,8 @@ func (b *Blit) open(what string) bool {
 	return b.cb.err == nil
 }
 
-// within checks that n bytes from offset on lie in x. If not, the command buffer keeps
-// the mistake.
+// within checks that n bytes from offset on lie in x. If not, it records the mistake in the command
+// buffer.
 func (b *Blit) within(what string, x *Buffer, offset, n int) {
 	if x == nil {
 		b.cb.fail("%s: the buffer is nil", what)
@@ -53,7 +52,7 @@ func (b *Blit) Copy(to *Buffer, toOffset int, from *Buffer, fromOffset, n int) {
 func (b *Blit) Fill(x *Buffer, offset, n int, value byte) {
 	b.within("fill", x, offset, n)
 	if b.open("fill") {
-		// An NSRange has two words: it goes in two registers, as they would.
+		// An NSRange has two words, passed in two registers like two integers.
 		b.rt.msg(b.id.Load(), b.rt.sel.fillBuffer, x.id.Load(), uintptr(offset), uintptr(n), uintptr(value))
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// Buffer is memory that the host and the GPU share: storage mode shared. The caller
-// owns it and must close it. A command buffer that uses it retains it until completed.
+// Buffer is memory shared by the host and the GPU: storage mode shared. The caller owns it and must
+// close it. A command buffer using it retains it until completed.
 type Buffer struct {
 	object
 	bytes []byte
@@ -15,12 +15,11 @@ type Buffer struct {
 // Len is the buffer's length in bytes.
 func (b *Buffer) Len() int { return len(b.bytes) }
 
-// Bytes is the buffer's memory, valid until the buffer is closed. What the GPU has
-// written may be read only after a wait for the command buffer that wrote it.
+// Bytes is the buffer's memory, valid until the buffer is closed. Bytes written by the GPU may be
+// read only after waiting for the command buffer that wrote them.
 func (b *Buffer) Bytes() []byte { return b.bytes }
 
-// Close releases the buffer. It also releases the memory, unless BufferOver made the
-// buffer.
+// Close releases the buffer. It also frees the memory, unless the buffer was made by BufferOver.
 func (b *Buffer) Close() {
 	b.bytes = nil
 	b.close()
@@ -38,7 +37,7 @@ func (d *Device) Buffer(n int) (*Buffer, error) {
 	return d.rt.buffer(d.rt.msg(id, d.rt.sel.newBuffer, uintptr(n), sharedStorage), n)
 }
 
-// holds returns an error if one buffer of the device cannot have n bytes.
+// holds returns an error unless n is positive and at most Facts.BufferLength.
 func (d *Device) holds(op string, n int) error {
 	switch {
 	case n <= 0:
@@ -49,11 +48,11 @@ func (d *Device) holds(op string, n int) error {
 	return nil
 }
 
-// MTLResourceStorageModeShared, with default caching and default hazard tracking: a
-// device's resources are tracked, a heap's resources are tracked if the heap is.
+// MTLResourceStorageModeShared, with default caching and default hazard tracking: a device's
+// resources are tracked, a heap's resources are tracked if the heap is.
 const sharedStorage = 0
 
-// buffer wraps the object that newBufferWithLength has returned.
+// buffer wraps an object returned by newBufferWithLength.
 func (rt *Runtime) buffer(id uintptr, n int) (*Buffer, error) {
 	if id == 0 {
 		return nil, fmt.Errorf("mtl: buffer: Metal has no memory for %d bytes", n)
@@ -63,12 +62,11 @@ func (rt *Runtime) buffer(id uintptr, n int) (*Buffer, error) {
 	return b, nil
 }
 
-// BufferOver returns a Buffer over existing memory, without a copy: an arena that
-// other hardware may use too, such as RDMA verbs. Address and length must be multiples
-// of Facts.Page, 16 KiB on Apple silicon. The memory must be mapped from the system,
-// not on Go's heap. Its owner unmaps it after the Buffer is closed and every command
-// buffer that uses it has completed. Metal is not asked to unmap it, because that
-// would need a block.
+// BufferOver returns a Buffer over existing memory, without a copy: an arena that other hardware
+// may use too, such as RDMA verbs. Address and length must be multiples of Facts.Page, 16 KiB on
+// Apple silicon. The memory must be mapped from the system, not on Go's heap. Its owner unmaps it
+// after closing the Buffer and after every command buffer using it has completed. Metal is not
+// asked to unmap it, because that would need a block.
 func (d *Device) BufferOver(mem []byte) (*Buffer, error) {
 	id, err := d.open("buffer over memory")
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Status says how far a command buffer is.
+// Status is a command buffer's stage of execution.
 type Status int
 
 // The stages of a command buffer, with Metal's numbers.
@@ -27,12 +27,11 @@ func (s Status) String() string {
 	return names[s]
 }
 
-// CommandBuffer is work for the GPU. Encoders fill it, one after another; it is
-// committed once and waited for. The caller owns it and must close it, before or after
-// the wait: committed work runs in any case.
+// CommandBuffer is work for the GPU. Encoders fill it, one after another; it is committed once and
+// waited for. The caller owns it and must close it, before or after waiting: committed work runs in
+// any case.
 //
-// After a mistake in encoding, the rest of the encoding is ignored, and Commit returns
-// the mistake.
+// After a mistake in encoding, the rest of the encoding is ignored, and Commit returns the mistake.
 type CommandBuffer struct {
 	object
 	queue     *CommandQueue
@@ -41,7 +40,7 @@ type CommandBuffer struct {
 	encoder   *object // the open encoder, nil if there is none
 	groups    int     // number of the encoder's open debug groups
 	committed bool
-	number    uint64 // the value of the queue's event when this command buffer has completed
+	number    uint64 // the value of the queue's event on completion of this command buffer
 }
 
 // CommandBuffer returns a new command buffer. label is for errors and for Metal's
@@ -51,8 +50,8 @@ func (q *CommandQueue) CommandBuffer(label string) (*CommandBuffer, error) {
 	if id == 0 {
 		return nil, fmt.Errorf("mtl: command buffer %s: the queue is closed", label)
 	}
-	// Metal autoreleases it, like everything whose name does not begin with new, alloc
-	// or copy. It is used after the pool has ended, so it is retained.
+	// Metal autoreleases it, like every object from a method not named new, alloc or copy. It is
+	// used after the pool has ended, so it is retained.
 	o := q.rt.pooled(id, q.rt.sel.commandBuffer)
 	if o == 0 {
 		return nil, fmt.Errorf("mtl: command buffer %s: Metal has none left", label)
@@ -66,15 +65,15 @@ func (q *CommandQueue) CommandBuffer(label string) (*CommandBuffer, error) {
 // Mistake returns the first mistake in encoding so far, nil if there is none.
 func (cb *CommandBuffer) Mistake() error { return cb.err }
 
-// fail keeps the first mistake.
+// fail records the first mistake.
 func (cb *CommandBuffer) fail(format string, args ...any) {
 	if cb.err == nil {
 		cb.err = fmt.Errorf("mtl: command buffer %s: %w", cb.label, fmt.Errorf(format, args...))
 	}
 }
 
-// ready reports whether something can be encoded in the command buffer itself or in a
-// new encoder. If not, it keeps the mistake.
+// ready reports whether anything can be encoded in the command buffer itself or in a new encoder.
+// If not, it records the mistake.
 func (cb *CommandBuffer) ready(what string) bool {
 	switch {
 	case cb.id.Load() == 0:
@@ -87,14 +86,13 @@ func (cb *CommandBuffer) ready(what string) bool {
 	return cb.err == nil
 }
 
-// Signal makes the GPU set e to value when everything that was encoded so far has
-// completed.
+// Signal makes the GPU set e to value after completing everything encoded so far.
 func (cb *CommandBuffer) Signal(e *SharedEvent, value uint64) {
 	cb.event("signal", cb.rt.sel.encodeSignal, e, value)
 }
 
-// WaitFor makes the GPU wait until e reaches value before it runs what is encoded after
-// this. Other queues are not delayed.
+// WaitFor makes the GPU wait until e reaches value before running anything encoded later. Other
+// queues are not delayed.
 func (cb *CommandBuffer) WaitFor(e *SharedEvent, value uint64) {
 	cb.event("wait", cb.rt.sel.encodeWait, e, value)
 }
@@ -113,8 +111,8 @@ func (cb *CommandBuffer) event(what string, selector uintptr, e *SharedEvent, va
 	}
 }
 
-// Commit hands the command buffer to the GPU. It returns the first mistake in encoding,
-// if there is one, and then nothing runs. It does not block.
+// Commit hands the command buffer to the GPU. If there was a mistake in encoding, it returns the
+// first one and nothing runs. It does not block.
 func (cb *CommandBuffer) Commit() error {
 	if !cb.ready("commit") {
 		return cb.err
@@ -125,7 +123,7 @@ func (cb *CommandBuffer) Commit() error {
 		cb.fail("commit: the queue is closed")
 		return cb.err
 	}
-	q.mu.Lock() // numbers are in the order of commits
+	q.mu.Lock() // numbers follow the order of commits
 	defer q.mu.Unlock()
 	q.committed++
 	cb.number = q.committed
@@ -138,10 +136,10 @@ func (cb *CommandBuffer) Commit() error {
 	})
 }
 
-// Wait blocks until the command buffer has completed, and returns nil, or Metal's own
-// error if it failed. If ctx ends first, Wait returns ctx's cause, at most some 10 ms
-// late; the GPU continues. After a nil, the results of this command buffer and of those
-// committed earlier to the same queue may be read.
+// Wait blocks until the command buffer has completed, and returns nil, or Metal's own error if it
+// failed. If ctx ends first, Wait returns ctx's cause, at most some 10 ms late; the GPU continues.
+// After a nil, the results of this command buffer, and of command buffers committed earlier to the
+// same queue, may be read.
 func (cb *CommandBuffer) Wait(ctx context.Context) error {
 	id := cb.id.Load()
 	switch {
@@ -150,9 +148,9 @@ func (cb *CommandBuffer) Wait(ctx context.Context) error {
 	case !cb.committed:
 		return fmt.Errorf("mtl: command buffer %s: wait: it is not committed", cb.label)
 	}
-	// waitUntilCompleted has no timeout. So wait, in slices, for the event that the
-	// queue signals after each command buffer. A command buffer that has failed may not
-	// have signalled; its status says so.
+	// waitUntilCompleted has no timeout. So wait, in slices, for the event that the queue signals
+	// after each command buffer. A failed command buffer may not have signalled; its status says
+	// so.
 	if ctx.Done() != nil {
 		event := cb.queue.done.id.Load()
 		for cb.Status() < Completed {
@@ -173,7 +171,7 @@ func (cb *CommandBuffer) Wait(ctx context.Context) error {
 	})
 }
 
-// Status says how far the command buffer is. It does not block.
+// Status returns the command buffer's stage of execution. It does not block.
 func (cb *CommandBuffer) Status() Status {
 	return Status(cb.rt.msg(cb.id.Load(), cb.rt.sel.status))
 }
@@ -195,16 +193,16 @@ func (cb *CommandBuffer) failure(id uintptr) error {
 	return cb.rt.failure("command buffer "+cb.label, cb.rt.msg(id, cb.rt.sel.err))
 }
 
-// GPUStart returns when the GPU began, in seconds of the host's clock; 0 before that.
+// GPUStart returns the start of execution, in seconds of the host's clock; 0 before that.
 func (cb *CommandBuffer) GPUStart() float64 { return cb.rt.double(cb.id.Load(), cb.rt.sel.gpuStart) }
 
-// GPUEnd returns when the GPU finished, in seconds of the host's clock; 0 before that.
+// GPUEnd returns the end of execution, in seconds of the host's clock; 0 before that.
 func (cb *CommandBuffer) GPUEnd() float64 { return cb.rt.double(cb.id.Load(), cb.rt.sel.gpuEnd) }
 
-// Close releases the command buffer. If it was not committed, nothing of it runs. An
-// open encoder is ended.
+// Close releases the command buffer, ending an open encoder. An uncommitted command buffer does not
+// run.
 func (cb *CommandBuffer) Close() {
-	if cb.encoder != nil { // Metal ends the process if an encoder is released before it has ended
+	if cb.encoder != nil { // Metal aborts the process on releasing an encoder that has not ended
 		_ = cb.rt.Pool(func() error {
 			cb.endEncoder()
 			return nil
@@ -213,8 +211,7 @@ func (cb *CommandBuffer) Close() {
 	cb.close()
 }
 
-// begin opens an encoder. The message that makes it autoreleases it, so it is retained
-// until it ends.
+// begin opens an encoder. The message making it autoreleases it, so it is retained until it ends.
 func (cb *CommandBuffer) begin(o *object, what string, selector uintptr, args ...uintptr) {
 	if !cb.ready(what) {
 		return
@@ -228,7 +225,7 @@ func (cb *CommandBuffer) begin(o *object, what string, selector uintptr, args ..
 	cb.encoder = o
 }
 
-// endEncoder ends the open encoder, and the debug groups that a mistake has left open.
+// endEncoder ends the open encoder, and the debug groups left open by a mistake.
 func (cb *CommandBuffer) endEncoder() {
 	o := cb.encoder
 	cb.encoder = nil

@@ -5,18 +5,18 @@ import (
 	"sync"
 )
 
-// CommandQueue runs command buffers in the order in which they are committed. The caller owns
-// it. Several goroutines may call its methods at once.
+// CommandQueue runs command buffers in the order of their commits. The caller owns it. Several
+// goroutines may call its methods at once.
 type CommandQueue struct {
 	object
 	done *SharedEvent // its value is the number of the last completed command buffer
 
-	mu        sync.Mutex // held while a command buffer is committed
-	committed uint64     // number of command buffers so far
+	mu        sync.Mutex // held while committing a command buffer
+	committed uint64     // number of command buffers committed so far
 }
 
-// CommandQueue returns a new queue. Metal allows it 64 command buffers that have not
-// completed; making another one blocks until the first of them has completed.
+// CommandQueue returns a new queue. Metal allows it 64 uncompleted command buffers; making another
+// one blocks until the first of them has completed.
 func (d *Device) CommandQueue() (*CommandQueue, error) {
 	id, err := d.open("queue")
 	if err != nil {
@@ -38,9 +38,9 @@ func (d *Device) CommandQueue() (*CommandQueue, error) {
 // Pool calls f in an autorelease pool: see Runtime.Pool.
 func (q *CommandQueue) Pool(f func() error) error { return q.rt.Pool(f) }
 
-// Encode makes a command buffer, calls f to fill it and commits it, all in one Pool on
-// one thread. It returns the command buffer, which the caller must close. If f or
-// Commit fails, it returns that error, and nothing was committed.
+// Encode makes a command buffer, calls f to fill it and commits it, all in one Pool on one thread.
+// It returns the command buffer, which the caller must close. If f or Commit fails, it returns that
+// error, and nothing was committed.
 func (q *CommandQueue) Encode(label string, f func(*CommandBuffer) error) (*CommandBuffer, error) {
 	var cb *CommandBuffer
 	err := q.Pool(func() (err error) {
@@ -61,7 +61,7 @@ func (q *CommandQueue) Encode(label string, f func(*CommandBuffer) error) (*Comm
 	return cb, nil
 }
 
-// Keep makes the buffers of a set resident while command buffers of the queue run. It does
+// Keep makes the buffers of a set resident while command buffers of the queue are running. It does
 // nothing if there is no set.
 func (q *CommandQueue) Keep(s *ResidencySet) {
 	if s != nil {
@@ -69,7 +69,7 @@ func (q *CommandQueue) Keep(s *ResidencySet) {
 	}
 }
 
-// Close releases the queue. Command buffers that were committed still run.
+// Close releases the queue. Committed command buffers still run.
 func (q *CommandQueue) Close() {
 	q.done.Close()
 	q.close()

@@ -8,32 +8,32 @@ import (
 )
 
 const (
-	// MaxBytes is the most that SetBytes accepts: Metal copies the bytes into the
-	// command buffer.
+	// MaxBytes is the largest length accepted by SetBytes: Metal copies the bytes into the command
+	// buffer.
 	MaxBytes = 4096
-	// Slots is the largest number of arguments of each kind that a function can have.
+	// Slots is the number of arguments of each kind that a function can have.
 	Slots = 31
 
-	threadgroupMemoryAlign = 16 // lengths of threadgroup memory are multiples of this
+	threadgroupMemoryAlign = 16 // alignment of threadgroup memory lengths
 	barrierBuffers         = 1  // MTLBarrierScopeBuffers
 )
 
-// Compute encodes dispatches. Arguments that are set stay set for all later dispatches.
-// Only one goroutine may use it, until End.
+// Compute encodes dispatches. Arguments stay set for all later dispatches. Only one goroutine may
+// use it, until End.
 type Compute struct {
 	object
 	cb       *CommandBuffer
 	pipeline *Pipeline
 
-	// A message's arguments, and the structures that it passes by reference. They are
-	// fields, on the heap, so that sending a message allocates nothing.
+	// A message's arguments, and the structures passed by reference. They are fields, on the heap,
+	// so that sending a message allocates nothing.
 	frame [12]uintptr
 	sizes [6]uintptr
 }
 
-// Compute opens an encoder for dispatches. If concurrent is false, each dispatch sees
-// what earlier ones have written. If it is true, dispatches run concurrently and in any
-// order, unless a Barrier is between them.
+// Compute opens an encoder for dispatches. If concurrent is false, each dispatch sees the writes of
+// earlier ones. If it is true, dispatches run concurrently and in any order, unless separated by a
+// Barrier.
 func (cb *CommandBuffer) Compute(concurrent bool) *Compute {
 	e := &Compute{cb: cb}
 	e.rt = cb.rt
@@ -45,8 +45,7 @@ func (cb *CommandBuffer) Compute(concurrent bool) *Compute {
 	return e
 }
 
-// open reports whether the encoder can be used. If not, the command buffer keeps the
-// mistake.
+// open reports whether the encoder is usable. If not, it records the mistake in the command buffer.
 func (e *Compute) open(what string) bool {
 	if e.cb.encoder != &e.object {
 		e.cb.fail("%s: the encoder has ended", what)
@@ -54,14 +53,14 @@ func (e *Compute) open(what string) bool {
 	return e.cb.err == nil
 }
 
-// send sends a message whose n arguments are in the frame.
+// send sends a message, taking its n arguments from the frame.
 func (e *Compute) send(selector uintptr, n int) {
 	e.frame[0], e.frame[1] = e.id.Load(), selector
 	dynlib.Call(e.rt.send, e.frame[:2+n]...)
 	runtime.KeepAlive(e) // the frame may point to its sizes
 }
 
-// SetPipeline says which function the next dispatches run.
+// SetPipeline sets the function run by the following dispatches.
 func (e *Compute) SetPipeline(p *Pipeline) {
 	if p == nil {
 		e.cb.fail("set pipeline: it is nil")
@@ -78,9 +77,9 @@ func (e *Compute) SetPipeline(p *Pipeline) {
 	}
 }
 
-// SetBuffer passes b, beginning at byte offset, as argument [[buffer(index)]]. The
-// offset must be a multiple of 4 and of the alignment of the type that the function
-// reads. Arguments that the function does not read must be set too.
+// SetBuffer passes b, starting at byte offset, as argument [[buffer(index)]]. The offset must be a
+// multiple of 4 and of the alignment of the type read by the function. Arguments that the function
+// does not read must be set too.
 func (e *Compute) SetBuffer(index int, b *Buffer, offset int) {
 	if b == nil {
 		e.cb.fail("set buffer %d: it is nil", index)
@@ -114,8 +113,8 @@ func (e *Compute) SetBytes(index int, b []byte) {
 	}
 }
 
-// setBytes takes a pointer that its caller converts in the argument list. That keeps the
-// bytes where they are; bytes on a stack could otherwise move before the call.
+// setBytes takes a pointer converted by its caller in the argument list. This keeps the bytes in
+// place; bytes on a stack could otherwise move before the call.
 //
 //go:uintptrescapes
 func (e *Compute) setBytes(p uintptr, n, index int) {
@@ -137,9 +136,8 @@ func (e *Compute) SetThreadgroupMemory(index, n int) {
 	}
 }
 
-// Dispatch runs the pipeline's function in groups of threads, counted along x, y and z.
-// Each count must be at least one. A group may have at most the pipeline's MaxThreads
-// threads.
+// Dispatch runs the pipeline's function in groups of threads, counted along x, y and z. Each count
+// must be at least one. A group may have at most the pipeline's MaxThreads threads.
 func (e *Compute) Dispatch(groups, threads [3]int) {
 	switch p := e.pipeline; {
 	case e.cb.err != nil:
@@ -156,7 +154,7 @@ func (e *Compute) Dispatch(groups, threads [3]int) {
 	}
 }
 
-// Barrier makes later dispatches see what earlier ones have written.
+// Barrier makes later dispatches see the writes of earlier ones.
 func (e *Compute) Barrier() {
 	if e.open("barrier") {
 		e.frame[2] = barrierBuffers
@@ -164,7 +162,7 @@ func (e *Compute) Barrier() {
 	}
 }
 
-// PushDebugGroup names what is encoded up to PopDebugGroup, for Metal's debugger.
+// PushDebugGroup names the commands encoded up to PopDebugGroup, for Metal's debugger.
 func (e *Compute) PushDebugGroup(name string) {
 	if e.open("push debug group") {
 		e.cb.groups++

@@ -7,9 +7,9 @@ import (
 	"unsafe"
 )
 
-// Constant is the value of a function constant. Index 3 is the constant that the
-// source declares with [[function_constant(3)]]. Value is a bool, an int or uint of 8
-// to 64 bits, or a float32, of the type that the source declares.
+// Constant is the value of a function constant. Index 3 is the constant declared in the source with
+// [[function_constant(3)]]. Value is a bool, an int or uint of 8 to 64 bits, or a float32, matching
+// the declared type.
 type Constant struct {
 	Index int
 	Value any
@@ -45,8 +45,7 @@ func (c Constant) encoded() (kind uintptr, bits uint64, err error) {
 	return 0, 0, fmt.Errorf("constant %d is a %T, want a bool, an integer of a given size or a float32", c.Index, c.Value)
 }
 
-// sorted returns the constants in the order of their indices, and a text that is the
-// same for equal constants.
+// sorted returns the constants sorted by index, and a text identifying their indices and values.
 func sorted(constants []Constant) ([]Constant, string, error) {
 	list := slices.SortedFunc(slices.Values(constants), func(a, b Constant) int { return a.Index - b.Index })
 	var text strings.Builder
@@ -67,8 +66,8 @@ func sorted(constants []Constant) ([]Constant, string, error) {
 func (rt *Runtime) constantValues(list []Constant) uintptr {
 	values := rt.msg(rt.msg(rt.class.constants, rt.sel.alloc), rt.sel.initialize)
 	for _, c := range list {
-		kind, bits, _ := c.encoded() // cannot fail: sorted has checked it
-		value := new(uint64)         // the low bytes come first on every machine that has Metal
+		kind, bits, _ := c.encoded() // cannot fail: checked by sorted
+		value := new(uint64)         // every machine with Metal is little-endian
 		*value = bits
 		rt.msg(values, rt.sel.setConstantValue, uintptr(unsafe.Pointer(value)), kind, uintptr(c.Index))
 	}

@@ -16,31 +16,31 @@ type Device struct {
 	pipelines map[pipelineKey]*once[*Pipeline]
 }
 
-// Facts is what a device says about itself. Sizes are bytes.
+// Facts are properties of a device, as reported by Metal. Sizes are bytes.
 type Facts struct {
 	Name              string
 	RegistryID        uint64
-	Unified           bool   // the host and the GPU have the same memory
-	Family            int    // the greatest n of MTLGPUFamilyApple<n> that it supports, 0 if none
-	Metal3            bool   // it supports MTLGPUFamilyMetal3
-	ThreadgroupMemory int    // the most a threadgroup may have
-	WorkingSet        uint64 // most memory of a threadgroup
+	Unified           bool   // the host and the GPU share memory
+	Family            int    // the greatest n of a supported MTLGPUFamilyApple<n>, 0 if none
+	Metal3            bool   // MTLGPUFamilyMetal3 is supported
+	ThreadgroupMemory int    // limit per threadgroup
+	WorkingSet        uint64 // recommended limit of memory used by the GPU
 	BufferLength      uint64 // the length of the longest Buffer
-	Page              int    // pointers and lengths for BufferOver are multiples of it
+	Page              int    // alignment of pointers and lengths for BufferOver
 }
 
 const (
-	familyApple1 = 1001 // MTLGPUFamilyApple1, the first of those numbered in a row
-	familyApple  = 32   // more families than there are
+	familyApple1 = 1001 // MTLGPUFamilyApple1, the first of the consecutive families
+	familyApple  = 32   // more families than exist
 	familyMetal3 = 5001
 )
 
-// Device returns the system's default device, or an error that wraps ErrNoMetal. The
-// caller must close it, after everything that was made from it.
+// Device returns the system's default device, or an error wrapping ErrNoMetal. The caller must
+// close it, after closing everything made from it.
 func (rt *Runtime) Device() (*Device, error) {
 	var id uintptr
 	_ = rt.Pool(func() error {
-		id = invoke(rt.create) // its name contains Create, so the result is retained
+		id = invoke(rt.create) // the name contains Create, so the result is retained
 		return nil
 	})
 	if id == 0 {
@@ -74,19 +74,19 @@ func (rt *Runtime) describe(id uintptr) Facts {
 	return f
 }
 
-// Facts returns what the device says about itself. The device is asked only once.
+// Facts returns the device's properties, which are read only once.
 func (d *Device) Facts() Facts { return d.facts }
 
 // Name is the device's name.
 func (d *Device) Name() string { return d.facts.Name }
 
-// MaxThreadgroupMemory returns the most memory, in bytes, that a threadgroup may have.
+// MaxThreadgroupMemory returns the limit on a threadgroup's memory in bytes.
 func (d *Device) MaxThreadgroupMemory() int { return d.facts.ThreadgroupMemory }
 
-// RecommendedWorkingSet returns how many bytes the GPU can use without slowing down.
+// RecommendedWorkingSet returns the number of bytes that the GPU can use without slowing down.
 func (d *Device) RecommendedWorkingSet() uint64 { return d.facts.WorkingSet }
 
-// Allocated returns how many bytes the device has allocated in this process.
+// Allocated returns the number of bytes allocated by the device in this process.
 func (d *Device) Allocated() uint64 {
 	return uint64(d.rt.msg(d.id.Load(), d.rt.sel.currentAllocatedSize))
 }
@@ -94,8 +94,8 @@ func (d *Device) Allocated() uint64 {
 // Pool calls f in an autorelease pool: see Runtime.Pool.
 func (d *Device) Pool(f func() error) error { return d.rt.Pool(f) }
 
-// Close releases the device with its libraries and pipelines. Owners of everything
-// else that was made from it must have closed it before.
+// Close releases the device with its libraries and pipelines. Owners of everything else made from
+// it must have closed it before.
 func (d *Device) Close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -114,7 +114,7 @@ func (d *Device) Close() {
 	d.close()
 }
 
-// open returns the device's object, or an error if the device was closed.
+// open returns the device's object, or an error if the device is closed.
 func (d *Device) open(op string) (uintptr, error) {
 	id := d.id.Load()
 	if id == 0 {
@@ -123,20 +123,20 @@ func (d *Device) open(op string) (uintptr, error) {
 	return id, nil
 }
 
-// once is a value that the first caller makes, while other callers wait.
+// once is a value made by the first caller, while other callers wait.
 type once[T any] struct {
 	sync.Once
 	value T
 	err   error
 }
 
-// do returns the value. The first call makes it with f.
+// do returns the value, calling f the first time.
 func (o *once[T]) do(f func() (T, error)) (T, error) {
 	o.Do(func() { o.value, o.err = f() })
 	return o.value, o.err
 }
 
-// share returns the entry of a key, and makes one if there is none.
+// share returns the entry of a key, making one if there is none.
 func share[K comparable, T any](mu *sync.Mutex, m map[K]*once[T], k K) *once[T] {
 	mu.Lock()
 	defer mu.Unlock()
@@ -148,7 +148,7 @@ func share[K comparable, T any](mu *sync.Mutex, m map[K]*once[T], k K) *once[T] 
 	return e
 }
 
-// forget removes an entry that failed, so that the next caller tries again.
+// forget removes an entry that failed, so that the next caller retries.
 func forget[K comparable, T any](mu *sync.Mutex, m map[K]*once[T], k K, e *once[T]) {
 	mu.Lock()
 	defer mu.Unlock()

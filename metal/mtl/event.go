@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// slice is how long one wait inside Metal lasts before the context is checked again.
-// Metal's waits take no context, and a callback would need a block.
+// slice is the duration of one wait inside Metal, after which the context is checked again. Metal's
+// waits take no context, and a callback would need a block.
 const slice = 10 * time.Millisecond
 
-// SharedEvent is a number that only grows. The GPU and the host set it and wait for it.
-// The caller owns it.
+// SharedEvent is an increasing number. The GPU and the host set it and wait for it. The caller owns
+// it.
 type SharedEvent struct{ object }
 
 // SharedEvent returns a new event, of value 0.
@@ -38,10 +38,10 @@ func (e *SharedEvent) Signal(value uint64) {
 	e.rt.msg(e.id.Load(), e.rt.sel.setSignaledValue, uintptr(value))
 }
 
-// Wait blocks until the event's value is at least value. If ctx ends first, it returns
-// ctx's cause, at most some 10 ms late. After a nil, the host sees everything that the
-// command buffer did before it signalled the event. If nobody signals the value, Wait
-// blocks until ctx ends; a command buffer that fails signals nothing.
+// Wait blocks until the event's value is at least value. If ctx ends first, it returns ctx's cause,
+// at most some 10 ms late. After a nil, the host sees everything that the command buffer did before
+// signalling the event. If nobody signals the value, Wait blocks until ctx ends; a failing command
+// buffer signals nothing.
 func (e *SharedEvent) Wait(ctx context.Context, value uint64) error {
 	for {
 		id := e.id.Load()
@@ -58,7 +58,7 @@ func (e *SharedEvent) Wait(ctx context.Context, value uint64) error {
 }
 
 // await waits for a value, at most one slice, and reports whether it was reached. Metal may
-// autorelease objects while it waits, so it has a pool.
+// autorelease objects while waiting, so await has a pool.
 func (rt *Runtime) await(event uintptr, value uint64) (reached bool) {
 	_ = rt.Pool(func() error {
 		reached = truth(rt.msg(event, rt.sel.waitUntilSignaled, uintptr(value), uintptr(slice.Milliseconds())))

@@ -2,8 +2,8 @@ package mtl
 
 import "fmt"
 
-// Heap is memory from which buffers are taken without asking the system each time. The
-// caller owns it; its open buffers keep it alive.
+// Heap is preallocated memory for buffers, avoiding a system call per buffer. The caller owns it;
+// its open buffers keep it alive.
 type Heap struct {
 	object
 	size int
@@ -11,9 +11,9 @@ type Heap struct {
 
 const hazardTracked = 2 // MTLHazardTrackingModeTracked
 
-// Heap returns a Heap of at least n bytes, shared with the host. Dispatches that use its
-// buffers are ordered as if each buffer belonged to the device itself: Metal does not
-// track heaps by default, so this one asks for tracking.
+// Heap returns a Heap of at least n bytes, shared with the host. Dispatches using its buffers are
+// ordered as if each buffer belonged to the device itself: Metal does not track heaps by default,
+// so this one asks for tracking.
 func (d *Device) Heap(n int) (*Heap, error) {
 	id, err := d.open("heap")
 	if err != nil {
@@ -48,12 +48,12 @@ func (d *Device) HeapSize(n int) (size, align int) {
 	return int(s), int(a)
 }
 
-// Used returns how many bytes of the heap its buffers take.
+// Used returns the number of bytes occupied by the heap's buffers.
 func (h *Heap) Used() int { return int(h.rt.msg(h.id.Load(), h.rt.sel.usedSize)) }
 
-// Available returns the length of the longest buffer that the heap has room for.
+// Available returns the length of the longest buffer that still fits into the heap.
 func (h *Heap) Available() int {
-	const align = 256 // buffers begin at multiples of it
+	const align = 256 // alignment of buffers
 	return int(h.rt.msg(h.id.Load(), h.rt.sel.maxAvailableSize, align))
 }
 
@@ -73,5 +73,5 @@ func (h *Heap) Buffer(n int) (*Buffer, error) {
 	return h.rt.buffer(o, n)
 }
 
-// Close releases the heap. Its memory stays while buffers of the heap are open.
+// Close releases the heap. Its memory stays allocated while buffers of the heap are open.
 func (h *Heap) Close() { h.close() }

@@ -5,12 +5,12 @@ import (
 	"unsafe"
 )
 
-// Options say how a library is compiled.
+// Options are the settings for compiling a library.
 type Options struct {
-	// FastMath lets the compiler reorder arithmetic and ignore NaNs and infinities, as
-	// Metal's compiler does by default.
+	// FastMath lets the compiler reorder arithmetic and ignore NaNs and infinities, as Metal's
+	// compiler does by default.
 	FastMath bool
-	// Language is the version of the language; 0 is the newer of MSL31 and MSL32 that the system has.
+	// Language is the version of the language; 0 is the newer of the system's MSL31 and MSL32.
 	Language Language
 }
 
@@ -22,9 +22,9 @@ type libraryKey struct {
 // Library is compiled source. The device owns it.
 type Library struct{ object }
 
-// Library compiles source in the Metal shading language. For the same text and options
-// it returns the same Library again. It blocks while the compiler works, which takes
-// seconds for long texts. Errors contain the compiler's text.
+// Library compiles source in the Metal shading language. For the same text and options it returns the
+// same Library again. It blocks while compiling, which takes seconds for long texts. Errors contain
+// the compiler's text.
 func (d *Device) Library(source string, o Options) (*Library, error) {
 	if _, err := d.open("library"); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (d *Device) compile(source string, o Options) (*Library, error) {
 		if id == 0 {
 			return rt.failure("library", *failure)
 		}
-		l.own(rt, id) // Metal returns warnings as an error object beside the library; that is no failure
+		l.own(rt, id) // Metal returns warnings as an error object along with the library; that is no failure
 		return nil
 	})
 	if err != nil {

@@ -8,8 +8,7 @@ import (
 	"github.com/gomoe/gomoe/internal/dynlib"
 )
 
-// invoke calls a C function that takes integers and pointers; for pointers, see
-// dynlib.Call.
+// invoke calls a C function taking integers and pointers; for pointers, see dynlib.Call.
 //
 //go:uintptrescapes
 func invoke(fn uintptr, args ...uintptr) uintptr {
@@ -17,7 +16,7 @@ func invoke(fn uintptr, args ...uintptr) uintptr {
 	return r
 }
 
-// msg sends a message whose arguments and result are integers and pointers; for
+// msg sends a message with integer and pointer arguments and an integer or pointer result; for
 // pointers, see invoke. As always in Objective-C, messages to nil return 0.
 //
 //go:uintptrescapes
@@ -29,16 +28,16 @@ func (rt *Runtime) msg(self, selector uintptr, args ...uintptr) uintptr {
 	return r
 }
 
-// msg2 is msg for messages that return a structure of two words in two registers.
+// msg2 is msg for messages returning a structure of two words in two registers.
 func (rt *Runtime) msg2(self, selector uintptr, a, b uintptr) (r1, r2 uintptr) {
 	return dynlib.Call(rt.send, self, selector, a, b)
 }
 
-// truth converts a BOOL, of which only the low 8 bits of the register are defined.
+// truth converts a BOOL. Only the low 8 bits of the register are defined.
 func truth(r uintptr) bool { return byte(r) != 0 }
 
-// Pool calls f in an autorelease pool, on one thread of the system, because a pool
-// belongs to a thread. It returns f's error.
+// Pool calls f in an autorelease pool, on one thread of the system, because a pool belongs to a
+// thread. It returns f's error.
 func (rt *Runtime) Pool(f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -47,8 +46,8 @@ func (rt *Runtime) Pool(f func() error) error {
 	return f()
 }
 
-// pooled sends a message that returns an autoreleased object, and returns the object
-// retained. Without that, the pool would release it before anybody could use it.
+// pooled sends a message returning an autoreleased object, and returns the object retained.
+// Otherwise the pool would release it before its use.
 //
 //go:uintptrescapes
 func (rt *Runtime) pooled(self, selector uintptr, args ...uintptr) (id uintptr) {
@@ -62,7 +61,7 @@ func (rt *Runtime) pooled(self, selector uintptr, args ...uintptr) (id uintptr) 
 // object is an owning reference to an object of Metal.
 type object struct {
 	rt *Runtime
-	id atomic.Uintptr // 0 once it is closed
+	id atomic.Uintptr // 0 after closing
 }
 
 func (o *object) own(rt *Runtime, id uintptr) {
@@ -77,8 +76,8 @@ func (o *object) close() {
 	}
 }
 
-// cstring returns s as a C string: a pointer to its bytes, which end with a zero. The
-// caller converts the pointer to a uintptr in the argument list.
+// cstring returns s as a C string: a pointer to its bytes, followed by a zero. The caller converts
+// the pointer to a uintptr in the argument list.
 func cstring(s string) *byte { return &append([]byte(s), 0)[0] }
 
 // pointer converts p to a pointer to memory that is not Go's.

@@ -11,30 +11,29 @@ type pipelineKey struct {
 	function, constants string
 }
 
-// Pipeline is a function of a library, specialised by its constants and compiled for the
-// GPU. The device owns it.
+// Pipeline is a function of a library, specialized by its constants and compiled for the GPU. The
+// device owns it.
 type Pipeline struct {
 	object
 	function string
 	facts    PipelineFacts
 }
 
-// PipelineFacts is what the GPU's compiler has found out about a function.
+// PipelineFacts are properties of a compiled function.
 type PipelineFacts struct {
-	MaxThreads   int // most threads of a threadgroup; few if each thread needs many registers
+	MaxThreads   int // limit of threads per threadgroup; low if each thread needs many registers
 	Width        int // threads of a simdgroup
-	StaticMemory int // bytes of threadgroup memory that the function declares itself
+	StaticMemory int // bytes of threadgroup memory declared in the function itself
 }
 
 // Function is the function's name.
 func (p *Pipeline) Function() string { return p.function }
 
-// Facts returns what the GPU's compiler found out.
+// Facts returns the properties of the compiled function.
 func (p *Pipeline) Facts() PipelineFacts { return p.facts }
 
-// Pipeline returns the pipeline of a function of l with the given values of its
-// constants. For the same arguments it returns the same Pipeline again. It blocks while
-// the compiler works.
+// Pipeline returns the pipeline of a function of l with the given values of its constants. For the
+// same arguments it returns the same Pipeline again. It blocks while compiling.
 func (d *Device) Pipeline(l *Library, function string, constants ...Constant) (*Pipeline, error) {
 	if _, err := d.open("pipeline " + function); err != nil {
 		return nil, err

@@ -5,21 +5,21 @@ import (
 	"unsafe"
 )
 
-// ResidencySet is buffers that stay where the GPU reads them. Without one, macOS may take away
-// memory that the GPU has not used for a second, and brings it back before the next command
-// buffer runs, which takes long where weights are many. A nil set has no buffers, and its methods
-// do nothing. The caller owns it. Several goroutines may call its methods at once.
+// ResidencySet is a set of buffers kept resident for the GPU. Without one, macOS may page out memory that the GPU
+// has not used for a second. Paging it in again before the next command buffer is slow for models with many
+// weights. A nil set has no buffers, and its methods do nothing. The caller owns it. Several goroutines may call
+// its methods at once.
 type ResidencySet struct {
 	object
-	most uint64 // bytes that the set may have: the recommended working set
+	most uint64 // limit of the set in bytes: the recommended working set
 
 	mu    sync.Mutex
 	sizes map[uintptr]uint64 // bytes of the buffers by object
-	bytes uint64             // of all of them
+	bytes uint64             // sum of sizes
 }
 
-// ResidencySet returns a new set without buffers, or nil on a system older than macOS 15, which
-// has none.
+// ResidencySet returns a new set without buffers, or nil on systems older than macOS 15, which have no residency
+// sets.
 func (d *Device) ResidencySet() (*ResidencySet, error) {
 	id, err := d.open("residency set")
 	if err != nil {
@@ -47,9 +47,8 @@ func (d *Device) ResidencySet() (*ResidencySet, error) {
 	return s, nil
 }
 
-// Add puts an open buffer into the set, if it is one (not nil), unless the set would have more bytes than the GPU's
-// recommended working set: such a buffer is brought to the GPU when it is used. The buffer must
-// be removed before it is closed.
+// Add puts an open buffer into the set, ignoring nil. If the set would exceed the GPU's recommended working set,
+// the buffer is left out, and becomes resident when it is used. The buffer must be removed before it is closed.
 func (s *ResidencySet) Add(b *Buffer) {
 	if s == nil || b == nil {
 		return
@@ -66,7 +65,7 @@ func (s *ResidencySet) Add(b *Buffer) {
 	s.rt.msg(s.id.Load(), s.rt.sel.requestResidency)
 }
 
-// Remove takes a buffer out of the set. Command buffers that use it keep it until they have run.
+// Remove takes a buffer out of the set. Command buffers using it retain it until they have run.
 func (s *ResidencySet) Remove(b *Buffer) {
 	if s == nil || b == nil {
 		return
@@ -83,7 +82,7 @@ func (s *ResidencySet) Remove(b *Buffer) {
 	s.send(s.rt.sel.removeAllocation, id)
 }
 
-// send changes the set. Changes count when they are committed.
+// send changes the set. Changes take effect on commit.
 func (s *ResidencySet) send(change, buffer uintptr) {
 	_ = s.rt.Pool(func() error {
 		s.rt.msg(s.id.Load(), change, buffer)
@@ -92,7 +91,7 @@ func (s *ResidencySet) send(change, buffer uintptr) {
 	})
 }
 
-// Close releases the set, whose buffers have been removed.
+// Close releases the set. Its buffers must have been removed.
 func (s *ResidencySet) Close() {
 	if s != nil {
 		s.close()

@@ -8,8 +8,8 @@ import (
 	"github.com/gomoe/gomoe/internal/dynlib"
 )
 
-// ErrNoMetal is wrapped by errors that say that this system has no Metal or no
-// device, or that the system is older than macOS 14.
+// ErrNoMetal is wrapped by errors reporting that this system has no Metal or no device, or that it
+// is older than macOS 14.
 var ErrNoMetal = errors.New("mtl: no Metal")
 
 // Runtime is an Objective-C runtime with the classes of Metal. It serves the whole
@@ -22,19 +22,19 @@ type Runtime struct {
 
 	sel      selectors
 	class    classes
-	language Language // what libraries are compiled as
+	language Language // language version for compiling libraries
 	double   func(self, selector uintptr) float64
 }
 
-// classes are the classes that receive messages themselves.
+// classes are the classes receiving messages themselves.
 type classes struct {
 	string, processInfo, constants, compileOptions, heapDescriptor uintptr
 	residencyDescriptor                                            uintptr // 0 before macOS 15
 }
 
-// Load returns the Runtime of two open libraries, given by their handles: objc has
-// the functions of the Objective-C runtime, metal has MTLCreateSystemDefaultDevice.
-// Both must stay open as long as the Runtime and its objects are used.
+// Load returns the Runtime of two open libraries, given by their handles: objc has the functions of
+// the Objective-C runtime, metal has MTLCreateSystemDefaultDevice. Both must stay open for as long
+// as the Runtime and its objects are used.
 func Load(objc, metal uintptr) (*Runtime, error) {
 	rt := &Runtime{}
 	var getClass, register uintptr
@@ -70,7 +70,7 @@ func Load(objc, metal uintptr) (*Runtime, error) {
 	return rt, nil
 }
 
-// named calls a C function whose argument is a name.
+// named calls a C function taking a name.
 func named(fn uintptr, name string) uintptr {
 	return invoke(fn, uintptr(unsafe.Pointer(cstring(name))))
 }

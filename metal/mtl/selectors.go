@@ -1,7 +1,7 @@
 package mtl
 
-// selectors holds every selector that is sent, registered once. Looking up the name
-// for every message would cost as much as the message.
+// selectors holds every selector used, registered once. Looking up the name for every message would
+// cost as much as the message.
 type selectors struct {
 	// NSObject and Foundation
 	alloc, initialize, retain, release, count, objectAtIndex,

@@ -8,8 +8,8 @@ import (
 
 // System returns the Runtime of Apple's libraries.
 func System() (*Runtime, error) {
-	// Without CoreGraphics, MTLCreateSystemDefaultDevice finds no device in a program
-	// that has no windows. Foundation has NSString.
+	// Without CoreGraphics, MTLCreateSystemDefaultDevice finds no device in a program without
+	// windows. Foundation has NSString.
 	var open []uintptr
 	for _, file := range []string{"CoreGraphics", "Foundation", "Metal", "/usr/lib/libobjc.A.dylib"} {
 		if file[0] != '/' {

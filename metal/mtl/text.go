@@ -17,8 +17,7 @@ func text(p uintptr) string {
 	return string(unsafe.Slice((*byte)(q), n))
 }
 
-// nsstring returns an autoreleased NSString, which must be used in the Pool in which it
-// was made.
+// nsstring returns an autoreleased NSString, to be used in the Pool that it was made in.
 func (rt *Runtime) nsstring(s string) uintptr {
 	return rt.msg(rt.class.string, rt.sel.stringWithUTF8String, uintptr(unsafe.Pointer(cstring(s))))
 }
@@ -37,9 +36,9 @@ func (rt *Runtime) label(id uintptr, s string) {
 	})
 }
 
-// Error is an error of Metal, in Metal's own words: an NSError.
+// Error is an NSError of Metal, keeping Metal's own words.
 type Error struct {
-	Op     string // the operation that failed
+	Op     string // the failing operation
 	Domain string // "MTLCommandBufferErrorDomain" and the like
 	Code   int    // number within the domain
 	Text   string // the localized description
@@ -49,8 +48,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("mtl: %s: %s (%s %d)", e.Op, e.Text, e.Domain, e.Code)
 }
 
-// failure returns an NSError, which may be nil, as an Error. It must be called in a
-// Pool, because the strings that it asks for are autoreleased.
+// failure converts an NSError, which may be nil, to an Error. It must be called in a Pool, because
+// it requests strings, which are autoreleased.
 func (rt *Runtime) failure(op string, id uintptr) error {
 	if id == 0 {
 		return fmt.Errorf("mtl: %s: Metal refuses and does not say why", op)
