@@ -2,19 +2,19 @@ package metal
 
 import "time"
 
-// clock converts the GPU's times, which are seconds of a system clock that Go does not
-// read, to times of the host's clock. The host sees the end of a segment some time after it
-// ended. The least such delay of all segments so far is the estimate of the offset between
-// the clocks; it is too large by the time that this wait took to return.
+// clock converts the GPU's times, in seconds of a system clock that Go does not read, to times of
+// the host's clock. The host sees the end of a segment after a delay. The smallest delay of all
+// segments so far is the estimate of the offset between the clocks; it is too large by the time
+// that this wait took to return.
 type clock struct {
 	known bool
-	apart float64 // seconds to add to the GPU's time to get the time since base
+	apart float64 // seconds to add to the GPU's time, giving the time since base
 	base  time.Time
 }
 
-// span returns when a segment ran, by the host's clock. began and ended are the GPU's
-// times. The host committed the segment at committed and saw its end at seen; the result
-// lies between these two.
+// span returns the start and the end of a segment by the host's clock. began and ended are the
+// GPU's times. The host committed the segment at committed and saw its end at seen; the result lies
+// between these two.
 func (c *clock) span(began, ended float64, committed, seen time.Time) (from, to time.Time) {
 	if !c.known {
 		c.base = committed

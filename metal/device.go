@@ -15,26 +15,26 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// Device is a GPU for plans that were made for the target kernels.Metal. Its methods,
-// except Close, may be called at any time.
+// Device is a GPU for plans lowered for the target kernels.Metal. Its methods, except Close, may be
+// called at any time.
 type Device struct {
 	kernels.Metal
 	gpu    *mtl.Device
 	memory memory
-	none   *mtl.Buffer // stands for arguments without bytes
-	// resident has the buffers that stay where the GPU reads them. It is nil before macOS 15.
+	none   *mtl.Buffer // placeholder for arguments without bytes
+	// resident has the buffers kept resident for the GPU. It is nil before macOS 15.
 	resident *mtl.ResidencySet
-	// capture says that Metal's debugger may record what is encoded, so that it gets names.
+	// capture is set if Metal's debugger may record the encoding, which then gets names.
 	capture bool
-	// noTensors is why there are no tensor operations, "" if products use them.
+	// noTensors is the reason for not using tensor operations, "" if products use them.
 	noTensors string
 
-	// Of the emulated GPU only: what it runs on, and the function that ends its compiler.
+	// For the emulated GPU only: its stand-in, and the function ending its compiler.
 	emulation *standin.Standin
 	cancel    func()
 
 	once sync.Once
-	err  error // of Close
+	err  error // result of Close
 
 	mu    sync.Mutex
 	using int // number of users: the device itself until Close, and its allocations
@@ -42,16 +42,16 @@ type Device struct {
 
 var _ runtime.Device = (*Device)(nil)
 
-// Open's error wraps ErrNoMetal if there is no Metal. Emulated's error wraps ErrNoCompiler
-// if there is no compiler for its kernels.
+// Open's error wraps ErrNoMetal if there is no Metal. Emulated's error wraps ErrNoCompiler if there is no
+// compiler for its kernels.
 var (
 	ErrNoMetal    = mtl.ErrNoMetal
 	ErrNoCompiler = emu.ErrNoCompiler
 )
 
-// Open returns the system's GPU, or an error that says why there is none. It blocks while it tries the
-// GPU's tensor operations, if it has any; if ctx ends first, the error wraps ctx's cause. The caller must
-// close the device after all sessions that use it.
+// Open returns the system's GPU, or an error giving the reason why there is none. It blocks while probing
+// the GPU's tensor operations, if it has any; if ctx ends first, the error wraps ctx's cause. The caller
+// must close the device after all sessions using it.
 func Open(ctx context.Context) (*Device, error) {
 	rt, err := mtl.System()
 	if err != nil {
@@ -88,14 +88,14 @@ func open(ctx context.Context, rt *mtl.Runtime) (*Device, error) {
 	return d, nil
 }
 
-// captureEnv is the environment variable with which macOS lets a program be recorded.
+// captureEnv is the environment variable with which macOS allows recording a program.
 const captureEnv = "MTL_CAPTURE_ENABLED"
 
-// oldestFamily is the first family of GPUs with everything that the kernels use: sums and
-// matrices of simdgroups, and bfloat. It begins with the M1.
+// oldestFamily is the first family of GPUs having all features used by the kernels: sums and matrices of
+// simdgroups, and bfloat. It begins with the M1.
 const oldestFamily = 7
 
-// simdWidth is how many threads a simdgroup has in all kernels.
+// simdWidth is the number of threads per simdgroup in all kernels.
 const simdWidth = 32
 
 // suits returns an error if the kernels cannot run on a GPU.
@@ -110,8 +110,8 @@ func suits(gpu mtl.Facts) error {
 	return fmt.Errorf("metal: the GPU %s is of family %s, want Apple%d or newer, as in Macs with an M1 or later: GPUs of Intel Macs and of virtual machines do not run the kernels; use the host: %w", gpu.Name, has, oldestFamily, ErrNoMetal)
 }
 
-// fits returns an error if the memory of one rank's plan is more than the GPU's
-// recommended working set. scratch counts the bytes that kernels use beside the plan's.
+// fits returns an error if the memory of one rank's plan exceeds the GPU's recommended working set.
+// scratch is the size of the kernels' scratch memory, in addition to the plan's.
 func (d *Device) fits(p *lowering.Plan, scratch int) error {
 	m := p.Report(1).Mem
 	want, most := uint64(m.Inputs)+uint64(m.Results)+uint64(m.Kept)+uint64(m.Arena)+uint64(scratch), d.gpu.RecommendedWorkingSet()
@@ -121,8 +121,7 @@ func (d *Device) fits(p *lowering.Plan, scratch int) error {
 	return fmt.Errorf("metal: plan %s takes %d bytes on one rank, and %s can work on %d (recommendedMaxWorkingSetSize); spread the plan over more ranks or quantise its weights, and see sysctl iogpu.wired_limit_mb", p.Name, want, d.GPU(), most)
 }
 
-// noneBytes is the length of the buffer that stands for arguments without bytes. Kernels
-// do not read it.
+// noneBytes is the length of the placeholder buffer for arguments without bytes. Kernels do not read it.
 const noneBytes = 64
 
 // GPU is the name of the GPU.
@@ -137,9 +136,9 @@ func (d *Device) Alloc(n int) ([]byte, func(), error) {
 	return b.Bytes(), d.keep(b, b.Bytes(), 0), nil
 }
 
-// Adopt implements runtime.Device. The memory must begin at a multiple of 16 bytes, and is seen
-// where it lies: the buffer is over the pages that it lies in, which the system has mapped. Several
-// may lie in one page, and one may be adopted several times.
+// Adopt implements runtime.Device. The memory must be aligned to 16 bytes. It is used in place: the
+// buffer covers the pages containing it, which the system has mapped. Several adopted pieces may share a
+// page, and a piece may be adopted several times.
 func (d *Device) Adopt(mem []byte) (func(), error) {
 	whole, offset, err := pages(mem, d.gpu.Facts().Page)
 	if err != nil {
@@ -152,7 +151,7 @@ func (d *Device) Adopt(mem []byte) (func(), error) {
 	return d.keep(b, mem, offset), nil
 }
 
-// keep makes mem, at an offset of buffer b, findable, and keeps the GPU open, until free is called.
+// keep registers mem, at an offset of buffer b, and keeps the GPU open, until free is called.
 func (d *Device) keep(b *mtl.Buffer, mem []byte, offset int) (free func()) {
 	d.mu.Lock()
 	d.using++
@@ -167,7 +166,7 @@ func (d *Device) keep(b *mtl.Buffer, mem []byte, offset int) (free func()) {
 	})
 }
 
-// release closes the GPU if nobody uses it any more.
+// release closes the GPU after its last user.
 func (d *Device) release() {
 	d.mu.Lock()
 	d.using--
@@ -185,9 +184,9 @@ func (d *Device) release() {
 	}
 }
 
-// Close gives the GPU back as soon as no array lies in its memory any more. Nobody may
-// open a session with the device afterwards. For the emulated GPU the error lists what was
-// done against Metal's rules. Close may be called twice.
+// Close gives the GPU back as soon as no array remains in its memory. Nobody may open a session with the
+// device afterwards. For the emulated GPU the error lists the violations of Metal's rules. Close may be
+// called twice.
 func (d *Device) Close() error {
 	d.once.Do(func() {
 		if d.emulation != nil {
@@ -202,7 +201,7 @@ func (d *Device) Close() error {
 	return d.err
 }
 
-// complaint returns the error for what was done against Metal's rules, nil if nothing was.
+// complaint returns the error for violations of Metal's rules, nil if there are none.
 func complaint(against []string) error {
 	switch len(against) {
 	case 0:

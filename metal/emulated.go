@@ -10,26 +10,24 @@ import (
 	"github.com/gomoe/gomoe/metal/mtl"
 )
 
-// Emulation says how the emulated GPU behaves. The zero value is lazy: it runs nothing
-// before the host waits, so that code that reads results without a wait reads NaNs.
+// Emulation configures the emulated GPU. The zero value is lazy: it runs nothing before the host waits, so that code
+// reading results without waiting reads NaNs.
 type Emulation struct {
-	// Order is the order in which threads and groups run that a GPU runs at once.
+	// Order is the order of threads and groups that a GPU runs concurrently.
 	Order Order
-	Seed  uint64 // of Random
-	// Distributed makes each thread of a simdgroup compute its part of a matrix product,
-	// as GPUs do. Otherwise one thread computes all of it, ten times as fast, to the same
-	// bits.
+	Seed  uint64 // seed of Random
+	// Distributed makes each thread of a simdgroup compute its part of a matrix product, as GPUs do. Otherwise one thread
+	// computes the whole product, ten times as fast, with the same bits.
 	Distributed bool
-	// Count makes kernels count what they do, for Device.Counts. It implies that Distributed
-	// is not set, and costs ten times the time.
+	// Count makes kernels count their work, for Device.Counts. It overrides Distributed, and takes ten times as long.
 	Count bool
-	// Tensors makes it a GPU of family Apple10 under macOS 26, which has tensor operations.
+	// Tensors emulates a GPU of family Apple10 under macOS 26, which has tensor operations.
 	Tensors bool
-	// Eager makes the GPU run its work as soon as it is committed.
+	// Eager makes the GPU run work as soon as it is committed.
 	Eager bool
 }
 
-// Order is the order in which threads and groups run that a GPU runs at once.
+// Order is the order of threads and groups that a GPU runs concurrently.
 type Order = standin.Order
 
 // Orders.
@@ -39,8 +37,7 @@ const (
 	Random  = standin.Random
 )
 
-// Counts returns what the emulated GPU has done since it was opened. Of a GPU that is not
-// emulated nothing is known.
+// Counts returns the work of the emulated GPU since it was opened. For a real GPU it returns false.
 func (d *Device) Counts() (counts.Device, bool) {
 	if d.emulation == nil {
 		return counts.Device{}, false
@@ -48,11 +45,10 @@ func (d *Device) Counts() (counts.Device, bool) {
 	return d.emulation.Counts(), true
 }
 
-// Emulated returns a GPU that is emulated on the processor, for tests. It uses the same
-// driver and kernels, over a stand-in for Metal that a C++ compiler builds, once per
-// machine. If there is no compiler, the error wraps ErrNoCompiler and says what to
-// install. The end of ctx ends the build, and an error then wraps ctx's cause. The caller must close the device after all
-// sessions that use it.
+// Emulated returns a GPU emulated on the processor, for testing. It uses the same driver and kernels, over a stand-in for
+// Metal built by a C++ compiler, once per machine. If there is no compiler, the error wraps ErrNoCompiler and says what
+// to install. The end of ctx ends the build, and an error then wraps ctx's cause. The caller must close the device after
+// all sessions using it.
 func Emulated(ctx context.Context, o Emulation) (*Device, error) {
 	s := standin.Options{Order: o.Order, Seed: o.Seed, Leader: !o.Distributed, Eager: o.Eager, Count: o.Count}
 	if o.Tensors {

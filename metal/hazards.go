@@ -2,8 +2,8 @@ package metal
 
 import "github.com/gomoe/gomoe/metal/mtl"
 
-// hazards are the parts of memory that dispatches use since the last barrier of a concurrent
-// encoder, in which dispatches run at the same time and in any order.
+// hazards are the spans of memory used by dispatches since the last barrier of a concurrent
+// encoder, where dispatches run concurrently and in any order.
 type hazards struct{ reads, writes []span }
 
 // span is bytes [from, to) of a buffer.
@@ -21,8 +21,8 @@ func overlap(all []span, s span) bool {
 	return false
 }
 
-// meets reports whether a dispatch with these spans has to see what earlier ones have written,
-// or must not write what they use.
+// meets reports whether a dispatch with these spans must see the writes of earlier ones, or
+// overwrites memory used by them.
 func (h *hazards) meets(reads, writes []span) bool {
 	for _, s := range reads {
 		if overlap(h.writes, s) {
@@ -42,5 +42,5 @@ func (h *hazards) add(reads, writes []span) {
 	h.reads, h.writes = append(h.reads, reads...), append(h.writes, writes...)
 }
 
-// clear forgets all dispatches: a barrier is behind them.
+// clear forgets all dispatches: a barrier follows them.
 func (h *hazards) clear() { h.reads, h.writes = h.reads[:0], h.writes[:0] }

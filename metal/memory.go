@@ -10,13 +10,13 @@ import (
 	"github.com/gomoe/gomoe/metal/mtl"
 )
 
-// memory is the host memory that the GPU sees.
+// memory is the host memory visible to the GPU.
 type memory struct {
 	mu      sync.RWMutex
-	regions []region // by address; what is lent several times is in several of them
+	regions []region // sorted by address; memory adopted several times is in several regions
 }
 
-// region is host memory that a buffer covers, from an offset on.
+// region is host memory covered by a buffer, starting at an offset.
 type region struct {
 	from, to uintptr
 	buffer   *mtl.Buffer
@@ -25,8 +25,8 @@ type region struct {
 
 func address(mem []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(mem))) }
 
-// add makes mem, which lies at an offset of buffer b, findable until forget is called. forget may
-// be called only once.
+// add registers mem, which lies at an offset of buffer b, until forget is called. forget may be
+// called only once.
 func (m *memory) add(b *mtl.Buffer, mem []byte, offset int) (forget func()) {
 	r := region{address(mem), address(mem) + uintptr(len(mem)), b, offset}
 	m.mu.Lock()
@@ -43,14 +43,14 @@ func (m *memory) add(b *mtl.Buffer, mem []byte, offset int) (forget func()) {
 	}
 }
 
-// behind returns the index of the first region that begins behind address at.
+// behind returns the index of the first region starting after address at.
 func (m *memory) behind(at uintptr) int {
 	i, _ := slices.BinarySearchFunc(m.regions, at+1, func(r region, at uintptr) int { return cmp.Compare(r.from, at) })
 	return i
 }
 
-// find returns the buffer that holds mem, and the offset of mem in it. The buffer is
-// nil if the GPU does not see all of mem.
+// find returns the buffer holding mem, and the offset of mem in it. The buffer is nil if the GPU
+// does not see all of mem.
 func (m *memory) find(mem []byte) (*mtl.Buffer, int) {
 	at := address(mem)
 	m.mu.RLock()
@@ -63,12 +63,11 @@ func (m *memory) find(mem []byte) (*mtl.Buffer, int) {
 	return nil, 0
 }
 
-// readAt is what the address of memory that the GPU reads is a multiple of: kernels read vectors of
-// so many bytes.
+// readAt is the alignment of memory read by the GPU: kernels read vectors of this many bytes.
 const readAt = 16
 
-// pages returns the pages in which mem lies, all of which are mapped if any of them is, and where in
-// them mem begins.
+// pages returns the pages containing mem, all of which are mapped if any of them is, and the offset
+// of mem in them.
 func pages(mem []byte, page int) (whole []byte, offset int, err error) {
 	if len(mem) == 0 || address(mem)%readAt != 0 {
 		return nil, 0, fmt.Errorf("metal: memory of %d bytes at %#x, want some at a multiple of %d bytes", len(mem), address(mem), readAt)

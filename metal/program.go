@@ -11,19 +11,19 @@ import (
 	"github.com/gomoe/gomoe/metal/mtl"
 )
 
-// program is the compiled part of a plan that one rank's GPU runs.
+// program is the compiled part of a plan for one rank's GPU.
 type program struct {
 	plan    *lowering.Plan
-	instrs  []instr // per instruction of the plan; those that the host runs have no launches
-	scratch int     // bytes that instructions use in turn
+	instrs  []instr // per instruction of the plan; instructions run by the host have no launches
+	scratch int     // size of the scratch memory, reused by successive instructions
 	records int     // number of status records
 }
 
-// instr is what the GPU does for one instruction.
+// instr is the GPU's work for one instruction.
 type instr struct {
 	label    string
 	launches []launch
-	scratch  []piece // the memory that the instruction's launches share
+	scratch  []piece // memory shared by the instruction's launches
 	status   int     // the number of the status record, or -1 if there is none
 	fault    func([kernels.StatusLen]int32) error
 }
@@ -42,8 +42,8 @@ type launch struct {
 // scratchAlign is the alignment of scratch memory: a cache line of the GPU.
 const scratchAlign = 128
 
-// compile makes the program of a rank. It blocks while Metal's compiler works, and checks
-// ctx between the sources.
+// compile makes the program of a rank. It blocks while Metal's compiler is working, checking ctx
+// between the sources.
 func (d *Device) compile(ctx context.Context, p *lowering.Plan, rank int) (*program, error) {
 	prog := &program{plan: p, instrs: make([]instr, len(p.Instrs))}
 	built := make([]*kernels.Program, len(p.Instrs))
@@ -104,7 +104,7 @@ func (d *Device) compile(ctx context.Context, p *lowering.Plan, rank int) (*prog
 	return prog, nil
 }
 
-// build returns what the GPU does for instruction i of a plan on a rank.
+// build returns the GPU's work for instruction i of a plan on a rank.
 func (d *Device) build(p *lowering.Plan, i, rank int) (*kernels.Program, error) {
 	in := kernels.Of(p, i, rank)
 	in.Tensors = d.noTensors == ""
@@ -119,7 +119,7 @@ func reports(p *kernels.Program) bool {
 	})
 }
 
-// sources are the texts that contain a plan's kernels.
+// sources are the texts containing a plan's kernels.
 type sources struct {
 	files []string // "" stands for generated text
 	made  []string
@@ -136,7 +136,7 @@ func (s *sources) add(p *kernels.Program) {
 	}
 }
 
-// compilers is how many texts are compiled concurrently.
+// compilers is the number of texts compiled concurrently.
 const compilers = 4
 
 // libraries compiles the texts and returns the libraries by file name.
@@ -169,8 +169,8 @@ func (d *Device) libraries(ctx context.Context, s *sources) (map[string]*mtl.Lib
 	return libraries, nil
 }
 
-// library compiles a file, or made texts, with the functions that use tensor operations if tensors is
-// set.
+// library compiles a file, or made texts, including the functions using tensor operations if tensors
+// is set.
 func (d *Device) library(file string, made []string, tensors bool) (*mtl.Library, error) {
 	var text string
 	var o mtl.Options

@@ -19,24 +19,24 @@ type queue struct {
 	rank    int
 	program *program
 	queue   *mtl.CommandQueue
-	scratch *mtl.Buffer // nil if nothing uses any
+	scratch *mtl.Buffer // nil if no instruction uses scratch memory
 	records *records
 
-	open    *part  // nil before its first instruction
-	handed  []part // parts that the GPU has and nobody has waited for, in order
-	begun   bool   // parts of the segment that is open have been handed over
-	tickets uint64 // number of segments that have ended
-	known   int    // number of complaints that were returned
+	open    *part  // nil before the part's first instruction
+	handed  []part // parts handed to the GPU and not waited for, in order
+	begun   bool   // parts of the open segment have been handed over
+	tickets uint64 // number of completed segments
+	known   int    // number of complaints returned
 	clock   clock
 	spans   []runtime.Span
 	record  bool // whether spans are recorded
 
-	// encoding is the method encode, and i and bufs are its arguments. encode is called in
-	// a pool; making the function value in every call would allocate memory.
+	// encoding is the method encode, and i and bufs are its arguments. encode is called in a pool;
+	// making the function value in every call would allocate memory.
 	encoding func() error
 	i        int
 	bufs     []array.Array
-	// hazards are of the open part, and reads and writes those of the launch that is encoded.
+	// hazards belong to the open part, reads and writes to the launch being encoded.
 	hazards       hazards
 	reads, writes []span
 	// in, out and zones are the operands of instruction i.
@@ -55,10 +55,10 @@ type part struct {
 	committed   time.Time
 }
 
-// mostDispatches is how many dispatches a command buffer has before it is handed over, at
-// the end of an instruction. The GPU then begins while the host still encodes, and the
-// watchdog of macOS, which ends command buffers that run for seconds, sees shorter ones.
-// MLX hands over as many operations at a time (device.cpp).
+// mostDispatches is the number of dispatches after which a command buffer is handed over, at the
+// end of an instruction. The GPU then starts while the host is still encoding, and the watchdog of
+// macOS, which ends command buffers running for seconds, sees shorter ones. MLX hands over the same
+// number of operations at a time (device.cpp).
 const mostDispatches = 30
 
 // Open implements runtime.Device.
@@ -93,7 +93,7 @@ func (d *Device) Open(ctx context.Context, p *lowering.Plan, rank int) (_ runtim
 	return q, nil
 }
 
-// errClosed is the error of a queue that is used after Close.
+// errClosed is the error of a queue used after Close.
 var errClosed = errors.New("metal: the queue is closed")
 
 // Encode implements runtime.Queue.
@@ -147,9 +147,9 @@ func (q *queue) encode() error {
 	return nil
 }
 
-// order puts a barrier before a launch that has to see what earlier ones have written, or that
-// writes what they use. All that a launch may write counts as read, too. Arguments are only read:
-// results, scratch memory and status records are written.
+// order puts a barrier before a launch that must see the writes of earlier ones, or that overwrites
+// memory used by them. Everything that a launch may write counts as read, too. Arguments are only
+// read: results, scratch memory and status records are written.
 func (q *queue) order(e *mtl.Compute, x *instr, l *launch) {
 	q.reads, q.writes = q.reads[:0], q.writes[:0]
 	for _, arg := range l.args {
@@ -184,15 +184,14 @@ func (q *queue) hand() error {
 	return nil
 }
 
-// operand is where an argument or a result of an instruction lies.
+// operand is the location of an argument or a result of an instruction.
 type operand struct {
 	buffer *mtl.Buffer
 	offset int
 	size   int
 }
 
-// resolve finds the operands of the instruction. The error names one that the GPU does not
-// see.
+// resolve finds the operands of the instruction. The error names an operand invisible to the GPU.
 func (q *queue) resolve() error {
 	in := &q.program.plan.Instrs[q.i]
 	q.in, q.out, q.zones = q.in[:0], q.out[:0], operand{}
@@ -236,7 +235,7 @@ func (q *queue) begin() error {
 		return fmt.Errorf("metal: %w", err)
 	}
 	q.open = &part{commands: c, encoder: c.Compute(true)}
-	q.hazards.clear() // an encoder sees what earlier ones have written
+	q.hazards.clear() // an encoder sees the writes of earlier ones
 	return nil
 }
 
@@ -250,7 +249,7 @@ func (q *queue) bind(e *mtl.Compute, x *instr, at int, arg kernels.Arg) {
 	e.SetBuffer(at, o.buffer, o.offset)
 }
 
-// place returns where an argument of an instruction lies, and its size, 0 for bytes.
+// place returns the location of an argument of an instruction, and its size, 0 for bytes.
 func (q *queue) place(x *instr, arg kernels.Arg) (o operand, size int) {
 	switch arg.Kind {
 	case kernels.OfIn:
@@ -299,8 +298,8 @@ func (q *queue) Wait(ctx context.Context, ticket uint64) error {
 	if n == 0 {
 		return nil
 	}
-	// The end of the last part is the end of all, because a queue runs them in order.
-	// Its failure is reported below, with its instructions.
+	// The end of the last part is the end of all, because a queue runs them in order. Its failure
+	// is reported below, naming its instructions.
 	if err := q.handed[n-1].commands.Wait(ctx); err != nil && q.handed[n-1].commands.Status() < mtl.Completed {
 		return err
 	}
@@ -318,8 +317,7 @@ func (q *queue) Wait(ctx context.Context, ticket uint64) error {
 	return first
 }
 
-// done returns the first error of a part that the GPU has finished, and clears its
-// records.
+// done returns the first error of a part completed by the GPU, and clears its records.
 func (q *queue) done(s *part, now time.Time) error {
 	err := s.commands.Err()
 	if err != nil {
@@ -352,8 +350,7 @@ func (q *queue) done(s *part, now time.Time) error {
 	return err
 }
 
-// complaint returns the rules of Metal that were broken on the emulated GPU since the last
-// call.
+// complaint returns the rules of Metal violated on the emulated GPU since the last call.
 func (q *queue) complaint() error {
 	if q.device.emulation == nil {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"github.com/gomoe/gomoe/metal/mtl"
 )
 
-// records are the status records of a rank's instructions. A record is clear whenever
-// its instruction is encoded, because reading a record clears it.
+// records are the status records of a rank's instructions. A record is clear whenever its
+// instruction is encoded, because reading a record clears it.
 type records struct {
 	buffer *mtl.Buffer // nil if there are none
 	all    [][kernels.StatusLen]int32
@@ -35,11 +35,11 @@ func newRecords(gpu *mtl.Device, p *program) (*records, error) {
 	return r, nil
 }
 
-// offset returns where a record begins in the buffer, in bytes.
+// offset returns the offset of a record in the buffer, in bytes.
 func (r *records) offset(i int) int { return i * recordBytes }
 
-// take returns a record that the GPU no longer uses, and clears it. written is false
-// if nobody has written to it.
+// take returns a record that the GPU no longer uses, and clears it. written is false if nobody has
+// written to it.
 func (r *records) take(i int) (x [kernels.StatusLen]int32, written bool) {
 	x = r.all[i]
 	r.clear(i)

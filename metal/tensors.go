@@ -11,18 +11,19 @@ import (
 )
 
 // tensorFamily is the first family of GPUs with neural accelerators, the M5's. Older GPUs compute tensor
-// operations as they do products of simdgroup matrices.
+// operations like products of simdgroup matrices.
 const tensorFamily = 10
 
-// tensorSystem is the first macOS with tensor operations.
+// tensorSystem is the first macOS version with tensor operations.
 const tensorSystem = 26
 
-// Tensors returns why products of 16-bit matrices do not use the tensor operations of Metal 4, "" if
-// they do. A GPU uses them if it is of family Apple10 or newer, the system has Metal Shading Language
-// 4.0, its compiler takes the kernels, and products whose results are known come out right.
+// Tensors returns the reason why products of 16-bit matrices do not use the tensor operations of Metal
+// 4, "" if they do. A GPU uses them if it is of family Apple10 or newer, the system has Metal Shading
+// Language 4.0, its compiler accepts the kernels, and products with known results are computed
+// correctly.
 func (d *Device) Tensors() string { return d.noTensors }
 
-// tensors returns why there are no tensor operations, "" if there are, or if ctx has ended.
+// tensors returns the reason for not using tensor operations, "" if there is none, or if ctx has ended.
 func (d *Device) tensors(ctx context.Context) string {
 	if f := d.gpu.Facts().Family; f < tensorFamily {
 		return fmt.Sprintf("GPUs have neural accelerators from family Apple%d on, and this one is of family Apple%d", tensorFamily, f)
@@ -36,13 +37,13 @@ func (d *Device) tensors(ctx context.Context) string {
 	return ""
 }
 
-// probeTime is how long a probe may take. On a GPU each takes microseconds.
+// probeTime is the limit on the duration of a probe. On a GPU each takes microseconds.
 const probeTime = time.Minute
 
 var errProbeTime = errors.New("a product by tensor operations takes longer than " + probeTime.String())
 
-// probe returns how tensor operations are not what kernels take them to be, nil if they are. If ctx ends
-// first, the error wraps its cause.
+// probe returns an error if tensor operations do not behave as the kernels assume. If ctx ends first,
+// the error wraps its cause.
 func (d *Device) probe(ctx context.Context) error {
 	const file = "dot_general.metal"
 	library, err := d.library(file, nil, true)
@@ -67,8 +68,8 @@ func (d *Device) probe(ctx context.Context) error {
 	return nil
 }
 
-// try runs a probe and checks its result. If ctx ends first, the GPU goes on, and its command buffer
-// keeps what it uses.
+// try runs a probe and checks its result. If ctx ends first, the GPU continues, and its command buffer
+// retains the objects it uses.
 func (d *Device) try(ctx context.Context, q *mtl.CommandQueue, library *mtl.Library, p kernels.Probe) error {
 	pipeline, err := d.gpu.Pipeline(library, p.Launch.Function, constants(p.Launch.Constants)...)
 	if err != nil {

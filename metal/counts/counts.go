@@ -1,41 +1,41 @@
-// Package counts says what work on a GPU is, and how long a GPU takes for it at the least. The
-// emulated GPU counts: bytes of each kind of memory, products of matrices, arithmetic, dispatches,
-// barriers, commits and waits. [GPU.Time] divides them by what Apple's GPUs can do: a roofline, the
-// time of a kernel in which everything that does not bound it is hidden.
+// Package counts describes work on a GPU, and a lower bound on its time. The emulated GPU counts bytes
+// of each kind of memory, products of matrices, arithmetic, dispatches, barriers, commits and waits.
+// [GPU.Time] divides the counts by the peak rates of Apple's GPUs: a roofline, assuming that
+// everything but the bottleneck is hidden.
 package counts
 
-// Counts is what dispatches do. Bytes are those that threads ask for, except where something
-// else is said: 32 threads that read one number ask for it 32 times.
+// Counts is the work of dispatches. Bytes are counted as threads request them, except where noted: 32
+// threads reading the same number count it 32 times.
 type Counts struct {
 	Device, Constant, Threadgroup Traffic
-	// Tables are bytes read of the source's own constant arrays.
+	// Tables is the number of bytes read from the source's own constant arrays.
 	Tables int64
-	// Buffers are the traffic of each buffer, by the index of the argument; of several dispatches
-	// those with the same index together.
+	// Buffers is the traffic of each buffer, indexed by argument; for several dispatches, the sum of
+	// the buffers with the same index.
 	Buffers [31]Traffic `json:"-"`
 	// Products16 and Products32 are the multiply-adds of simdgroup matrices, by the size of their
 	// larger operand's elements in bits; a matrix operation has 512.
 	Products16, Products32 int64
-	// ProductsTensor are the multiply-adds of tensor operations, whose operands have 16 bits. Of
-	// threadgroup memory an operation loads each element of its operands once: how often simdgroups do
-	// so is the implementation's.
+	// ProductsTensor are the multiply-adds of tensor operations with 16-bit operands. An operation
+	// counts as loading each element of its operands from threadgroup memory once: how often
+	// simdgroups load it depends on the implementation.
 	ProductsTensor int64
-	// Operations are the threads' arithmetic instructions, on numbers of any type. One on a vector
-	// counts once per element, and a function such as exp counts once.
+	// Operations are the threads' arithmetic instructions, on numbers of any type. A vector
+	// instruction counts once per element, and a function such as exp counts once.
 	Operations int64
-	// SIMDOperations are those for which a simdgroup meets: sums, shuffles and barriers.
+	// SIMDOperations are operations synchronizing a simdgroup: sums, shuffles and barriers.
 	SIMDOperations int64
 	Barriers       int64 // of threads
 	Dispatches     int64
 	Threadgroups   int64
 }
 
-// Traffic is bytes of one kind of memory. Read counts each byte of a buffer once per threadgroup,
-// which is what comes from behind a core's cache at the least; Once counts each byte once per
-// dispatch, which is what comes from memory at the least. Both are 0 for threadgroup memory.
+// Traffic counts bytes of one kind of memory. Read counts each byte of a buffer once per threadgroup,
+// a lower bound on the bytes reaching a core's cache; Once counts each byte once per dispatch, a lower
+// bound on the bytes read from memory. Both are 0 for threadgroup memory.
 type Traffic struct{ Loaded, Read, Once, Written int64 }
 
-// Add adds what other dispatches do.
+// Add adds the work of other dispatches.
 func (c *Counts) Add(o Counts) { c.add(o, 1) }
 
 func (c *Counts) add(o Counts, times int64) {
@@ -69,20 +69,20 @@ func (t *Traffic) add(o Traffic, times int64) {
 // Products returns the multiply-adds of matrices and tensors.
 func (c Counts) Products() int64 { return c.Products16 + c.Products32 + c.ProductsTensor }
 
-// Device is what a program has made a device do.
+// Device is the work of a device on behalf of a program.
 type Device struct {
 	Dispatches  int64
 	Barriers    int64 // between dispatches of a concurrent encoder
 	Commits     int64 // of command buffers
 	Waits       int64 // of the host, for command buffers to complete
 	DebugGroups int64
-	NotResident int64 // buffers of dispatches that no residency set has
-	// Kernels is what the kernels did. Of a device that does not count it has only how many
-	// dispatches and threadgroups there were. It does not say which buffer it was.
+	NotResident int64 // buffers of dispatches that are in no residency set
+	// Kernels is the work of the kernels, without counts per buffer. For a device that does not count,
+	// it has only the numbers of dispatches and threadgroups.
 	Kernels Counts
 }
 
-// Sub returns what a device did since it had counted o.
+// Sub returns the work of a device since it had counted o.
 func (d Device) Sub(o Device) Device {
 	d.Kernels.add(o.Kernels, -1)
 	d.Dispatches -= o.Dispatches

@@ -2,28 +2,28 @@ package counts
 
 import "time"
 
-// GPU is what a GPU can do per second, at the most.
+// GPU holds the peak rates of a GPU, per second.
 type GPU struct {
 	Name        string
 	Memory      float64 // bytes
 	Threadgroup float64 // bytes loaded from threadgroup memory, by all cores together
-	F32, F16    float64 // floating-point operations, of which a multiply-add is two
-	// Tensor is the operations on 16-bit numbers of neural accelerators, which tensor operations use; 0 of
-	// a GPU that has none.
+	F32, F16    float64 // floating-point operations, counting a multiply-add as two
+	// Tensor is the rate of 16-bit operations of the neural accelerators, which tensor operations use; 0
+	// for a GPU without them.
 	Tensor float64
 	Source string
 }
 
-// perCore is what a core can do per cycle: 128 multiply-adds in f32 or f16, which simdgroup
-// matrices share, and 64 bytes of threadgroup memory. Measured for the families Apple7 and Apple8
-// (github.com/philipturner/metal-benchmarks); later families are taken to be alike.
+// perCore is the peak rate of a core per cycle: 128 multiply-adds in f32 or f16, shared with simdgroup
+// matrices, and 64 bytes of threadgroup memory. Measured for the families Apple7 and Apple8
+// (github.com/philipturner/metal-benchmarks); later families are assumed to be alike.
 const (
 	coreFlops = 256
 	coreBytes = 64
 )
 
-// coreTensor is the operations on f16 and bf16 that a core's neural accelerator does per cycle, as measured
-// on an A19 (tzakharko.github.io/apple-neural-accelerators-benchmark).
+// coreTensor is the number of f16 and bf16 operations of a core's neural accelerator per cycle, measured on
+// an A19 (tzakharko.github.io/apple-neural-accelerators-benchmark).
 const coreTensor = 1024
 
 // accelerated returns a GPU whose cores have neural accelerators.
@@ -32,13 +32,13 @@ func accelerated(g GPU) GPU {
 	return g
 }
 
-// gpu returns a GPU of so many cores.
+// gpu returns a GPU with the given number of cores.
 func gpu(name string, cores, megahertz, gigabytes float64, source string) GPU {
 	cycles := cores * megahertz * 1e6
 	return GPU{Name: name, Memory: gigabytes * 1e9, Threadgroup: cycles * coreBytes, F32: cycles * coreFlops, F16: cycles * coreFlops, Source: source}
 }
 
-// GPUs returns the GPUs of some Macs, with all cores that the chip is sold with.
+// GPUs returns the GPUs of some Macs, each with the largest number of cores that the chip is sold with.
 func GPUs() []GPU {
 	return []GPU{
 		gpu("M1 Max", 32, 1296, 400, "Apple's figure of bandwidth; 32 cores at 1296 MHz: metal-benchmarks"),
@@ -48,7 +48,7 @@ func GPUs() []GPU {
 	}
 }
 
-// Bound says what a kernel's time is made of.
+// Bound is the bottleneck of a kernel.
 type Bound string
 
 // Bounds.
@@ -58,10 +58,10 @@ const (
 	Threadgroup Bound = "threadgroup memory"
 )
 
-// Time returns the least time that the GPU takes for work, and what bounds it: bytes of memory, each
-// read once per dispatch; arithmetic, of matrices and of threads, an instruction of which takes as
-// long as a multiply-add, and of tensor operations, which GPUs without neural accelerators compute as they
-// do matrices of 16 bits; or bytes loaded from threadgroup memory. Launching is not in it.
+// Time returns a lower bound on the GPU's time for the work, and the bottleneck: bytes of memory, each read
+// once per dispatch; arithmetic; or bytes loaded from threadgroup memory. Arithmetic is the sum of matrix
+// products, threads' instructions, each taking as long as a multiply-add, and tensor operations, which GPUs
+// without neural accelerators compute like 16-bit matrices. Launch overhead is not included.
 func (g GPU) Time(c Counts) (time.Duration, Bound) {
 	memory := float64(c.Device.Once+c.Constant.Once+c.Device.Written) / g.Memory
 	arithmetic := 2*float64(c.Products16)/g.F16 + 2*float64(c.Products32)/g.F32 + 2*float64(c.Operations)/g.F32

@@ -13,16 +13,16 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Case is a program that exercises the kernels that it names.
+// Case is a program exercising the kernels it names.
 type Case struct {
 	Name    string
-	Kernels []string // the kernels whose instructions are measured; others in the program are not
+	Kernels []string // the kernels to measure; instructions of other kernels are not measured
 	Program *graph.Program
 	limits  map[string]int // upper bounds (exclusive) of integer inputs, by name
-	config  gomoe.Config   // where it runs on several ranks, of which the first is measured
+	config  gomoe.Config   // for several ranks, measuring the first
 }
 
-// shape is a case whose sizes are written as letters.
+// shape is a case with letters for its sizes.
 type shape struct {
 	name    string
 	kernels []string
@@ -35,12 +35,11 @@ type shape struct {
 // spread is a shape on several ranks, or on one if the mesh is empty.
 type spread struct {
 	shape
-	mesh, split string // split is how the inputs x and idx are placed
+	mesh, split string // split is the placement of the inputs x and idx
 }
 
-// Cases returns the programs of these sizes. If names are given, it returns only the cases
-// of these kernels. The names of cases with one token, as in text generation, end in
-// decode.
+// Cases returns the programs of these sizes. If names are given, it returns only the cases of these
+// kernels. The names of cases with one token, as in decoding, end in decode.
 func Cases(z Sizes, names ...string) ([]Case, error) {
 	all := kernels.All()
 	for _, n := range names {
@@ -81,7 +80,7 @@ func Cases(z Sizes, names ...string) ([]Case, error) {
 	return cases, nil
 }
 
-// config returns where the case runs.
+// config returns the case's ranks and placement.
 func (s spread) config() (cfg gomoe.Config, err error) {
 	if s.mesh == "" {
 		return cfg, nil
@@ -99,8 +98,8 @@ func (s spread) config() (cfg gomoe.Config, err error) {
 	return cfg, err
 }
 
-// inputs returns the case's inputs: numbers in [-1, 1), weights in blocks of such numbers,
-// and indices of which no two in a row are equal.
+// inputs returns the case's inputs: numbers in [-1, 1), weights in blocks of such numbers, and
+// indices without repetitions within a row.
 func (c Case) inputs() (map[string]array.Array, error) {
 	in := map[string]array.Array{}
 	r := rand.New(rand.NewPCG(1, 2))

@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/metal/counts"
 )
 
-// CountHeader returns the line above the lines of rows with counts.
+// CountHeader returns the header of rows with counts.
 func CountHeader() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-14s %-30s %-21s %4s %4s %9s %9s %9s %9s %9s %9s %9s %9s %9s", "kernel", "case", "instruction", "disp", "barr", "loaded", "once", "written", "tg read", "tg writ", "mma16", "mma32", "tensor", "ops")
@@ -18,10 +18,10 @@ func CountHeader() string {
 	return b.String()
 }
 
-// countLine returns a row with counts as a line of a table: dispatches and the barriers between
-// them, bytes of device and constant memory that threads load, that are loaded once, and that are
-// written, bytes of threadgroup memory, multiply-adds of matrices of 16 and 32 bits and of
-// tensors, operations of threads, and the least time in microseconds on each of the GPUs, with a letter for what bounds it.
+// countLine returns a row with counts as a line of a table: dispatches and the barriers between them, bytes of device and
+// constant memory requested by threads, loaded once, and written, bytes of threadgroup memory, multiply-adds of matrices of
+// 16 and 32 bits and of tensors, operations of threads, and the roofline time in microseconds on each of the GPUs, with a
+// letter for the bottleneck.
 func (r Row) countLine() string {
 	var b strings.Builder
 	k := r.Counts.Kernels
@@ -31,7 +31,7 @@ func (r Row) countLine() string {
 		fmt.Fprintf(&b, " %9s", short(n))
 	}
 	for _, g := range counts.GPUs() {
-		if k.ProductsTensor > 0 && g.Tensor == 0 { // which runs other kernels
+		if k.ProductsTensor > 0 && g.Tensor == 0 { // it runs other kernels
 			fmt.Fprintf(&b, " %10s", "-")
 			continue
 		}

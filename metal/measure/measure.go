@@ -16,13 +16,13 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// Options say how often to measure.
+// Options are the settings of a measurement.
 type Options struct {
-	Runs int // how often each instruction is timed, after one untimed run; 0 means 5
-	// Count reports what kernels do instead of how long they take: each instruction runs once, and
-	// rows have Counts and no times. The device must be one that counts.
+	Runs int // timed runs per instruction, after one warm-up run; 0 means 5
+	// Count reports the kernels' work instead of their time: each instruction runs once, and rows have
+	// Counts and no times. The device must support counting.
 	Count bool
-	// Tensors measures only the instructions that use tensor operations. The device must have them; see
+	// Tensors measures only instructions using tensor operations. The device must have them; see
 	// TensorCases.
 	Tensors bool
 }
@@ -37,14 +37,14 @@ func (o Options) runs() int {
 	return o.Runs
 }
 
-// counter is a device that counts what its kernels do.
+// counter is a device counting its kernels' work.
 type counter interface {
 	Counts() (done counts.Device, ok bool)
 }
 
-// Run measures the cases on the device. It reports one row for each instruction that the
-// case's kernels serve; of instructions with the same kernel and types only one per case.
-// Errors name the case. Run blocks until the last case is done or ctx ends.
+// Run measures the cases on the device. It reports one row for each instruction served by the case's
+// kernels, and only one per case for instructions with the same kernel and types. Errors name the case.
+// Run blocks until the last case is done or ctx ends.
 func Run(ctx context.Context, d runtime.Device, cases []Case, o Options, report func(Row)) error {
 	if o.Count {
 		if c, ok := d.(counter); !ok {
@@ -70,7 +70,7 @@ func (c Case) run(ctx context.Context, d runtime.Device, o Options) (rows []Row,
 	w := &watcher{device: d}
 	cfg := c.config
 	cfg.Target = d
-	cfg.Observe, cfg.Poison = w, true // so that elements that nobody writes are noticed
+	cfg.Observe, cfg.Poison = w, true // so that unwritten elements are detected
 	job, err := gomoe.Open(ctx, c.Program, cfg)
 	if err != nil {
 		return nil, err
@@ -129,7 +129,8 @@ func (c Case) run(ctx context.Context, d runtime.Device, o Options) (rows []Row,
 	return rows, nil
 }
 
-// TensorCases returns the cases with instructions that use tensor operations on a GPU that has them.
+// TensorCases returns the cases having instructions that use tensor operations on a GPU with tensor
+// operations.
 func TensorCases(cases []Case) (some []Case, err error) {
 	for _, c := range cases {
 		cfg := c.config
@@ -149,9 +150,9 @@ func TensorCases(cases []Case) (some []Case, err error) {
 	return some, nil
 }
 
-// tasks returns the instructions that are measured, of the plan and of its loops' bodies, and
-// their order: all, or those that use tensor operations. The error names a kernel of the case that serves
-// no instruction.
+// tasks returns the instructions to measure, of the plan and of its loops' bodies, and their order: all,
+// or only instructions using tensor operations. The error names a kernel of the case serving no
+// instruction.
 func (c Case) tasks(plan *lowering.Plan, tensors bool) (tasks map[at]*task, order []at, err error) {
 	tasks = map[at]*task{}
 	seen, serves := map[string]bool{}, map[string]bool{}

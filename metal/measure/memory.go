@@ -8,14 +8,14 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// memory holds an instruction's operands in the device's memory. Operands that share memory
-// on the host share it there too.
+// memory holds an instruction's operands in the device's memory. Operands sharing memory on the
+// host share it there too.
 type memory struct {
-	bufs  []array.Array // by the plan's buffers; those that the instruction does not use are zero
+	bufs  []array.Array // by the plan's buffers; unused ones are zero
 	areas []area
 }
 
-// area is a piece of the host's memory and the device memory that stands for it.
+// area is a piece of the host's memory and its counterpart on the device.
 type area struct {
 	host, device []byte
 	free         func()
@@ -46,8 +46,8 @@ func newMemory(d runtime.Device, k runtime.Observed) (*memory, error) {
 	return m, nil
 }
 
-// load copies all operands as they are now. Results are copied too, because a result may
-// share an argument's memory. Operands may lie at other places than in the step before.
+// load copies the current contents of all operands. Results are copied too, because a result may
+// share an argument's memory. Operands may have moved since the step before.
 func (m *memory) load(k runtime.Observed) {
 	eachOperand(k, func(buf int, a array.Array) { copy(m.bufs[buf].Bytes(), a.Bytes()) })
 }

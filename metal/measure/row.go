@@ -16,22 +16,20 @@ type Row struct {
 	Kernel      string `json:"kernel"`
 	Instruction string `json:"instruction"`
 	Shape       string `json:"shape"` // the types of arguments and results
-	// Host is the host kernel's median time. Wall is the device's as its caller sees it,
-	// from encoding to the end of the wait. GPU is the device's own time, 0 if it does not
-	// say.
+	// Host is the host kernel's median time. Wall is the device's time seen by its caller, from
+	// encoding to the end of the wait. GPU is the device's own time, 0 if it does not report it.
 	Host time.Duration `json:"host_ns"`
 	Wall time.Duration `json:"wall_ns"`
 	GPU  time.Duration `json:"gpu_ns"`
-	// FLOPs are the floating-point operations of products and attention, 0 for other
-	// instructions. Bytes is the least number of bytes read and written.
+	// FLOPs are the floating-point operations of products and attention, 0 for other instructions.
+	// Bytes is a lower bound on the bytes read and written.
 	FLOPs int64 `json:"flops"`
 	Bytes int64 `json:"bytes"`
-	// Difference is the largest difference from the host's result. Share is the largest
-	// fraction of the kernel's tolerance that is used: above 1 the result is wrong. Both
-	// are -1 if they are not finite.
+	// Difference is the largest difference from the host's result. Share is the largest fraction of
+	// the kernel's tolerance used: above 1 the result is wrong. Both are -1 if they are not finite.
 	Difference float64 `json:"difference"`
 	Share      float64 `json:"share_of_tolerance"`
-	// Counts is what the device has done, if it was asked to count.
+	// Counts is the device's work, if it was counted.
 	Counts *counts.Device `json:"counts,omitempty"`
 }
 
@@ -53,7 +51,7 @@ func (r Row) Ratio() float64 { return float64(r.Host) / float64(max(1, r.Device(
 // rate returns n divided by the device's time in nanoseconds.
 func (r Row) rate(n int64) float64 { return float64(n) / float64(max(1, r.Device())) }
 
-// Header returns the line above the lines of rows.
+// Header returns the header of rows.
 func Header() string {
 	return fmt.Sprintf("%-14s %-30s %-21s %9s %9s %9s %8s %8s %8s %9s %7s", "kernel", "case", "instruction", "host ms", "wall ms", "gpu ms", "host/gpu", "GFLOP/s", "GB/s", "diff", "of tol")
 }

@@ -10,7 +10,7 @@ func shapes() (all []spread) {
 	return append(all, spreadShapes()...)
 }
 
-// spreadShapes returns the cases of kernels that there is nothing to do for on one rank.
+// spreadShapes returns the cases of kernels that have no work on one rank.
 func spreadShapes() []spread {
 	const layer = " experts={E} capacity={T}"
 	travel := []string{"ep_choices", "ep_table", "ep_keep", "ep_journey", "ep_rows"}

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// Sizes are the sizes of the model that is measured.
+// Sizes are the sizes of the measured model.
 type Sizes struct {
-	Tokens, Hidden, Experts, FFN int // of an MoE layer that sends each token to 2 experts
+	Tokens, Hidden, Experts, FFN int // of an MoE layer sending each token to 2 experts
 	Vocabulary                   int
 	Sequence, Heads, HeadDim     int // of attention
-	Parameters                   int // number of parameters that an optimizer's step updates
+	Parameters                   int // number of parameters updated by an optimizer's step
 }
 
 // topK is the number of experts of a token.
@@ -27,7 +27,7 @@ func Small() Sizes {
 }
 
 // Counted returns sizes at which an emulated GPU counts in minutes, and which are whole tiles of the
-// kernels, so that counts are to those of a large model as the sizes are.
+// kernels, so that counts scale to a large model like the sizes.
 func Counted() Sizes {
 	return Sizes{Tokens: 128, Hidden: 512, Experts: 4, FFN: 256, Vocabulary: 1024, Sequence: 128, Heads: 2, HeadDim: 128, Parameters: 1 << 14}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// task is an instruction that is measured.
+// task is an instruction to measure.
 type task struct {
 	in              *kernels.Instr
 	tolerance       kernels.Tolerance
@@ -37,22 +37,22 @@ func median(d []time.Duration) time.Duration {
 	return d[len(d)/2]
 }
 
-// at names an instruction of a plan, which may be that of a loop's body.
+// at names an instruction of a plan, or of a loop's body.
 type at struct {
 	plan  *lowering.Plan
 	index int
 }
 
-// watcher makes the device repeat what the first rank has done on the host.
+// watcher makes the device repeat the first rank's instructions.
 type watcher struct {
 	device runtime.Device
-	// counter counts what the device does; nil if only time is wanted.
+	// counter counts the device's work; nil if only time is measured.
 	counter counter
 	// alone runs one instruction and waits for it.
 	alone func(at at, bufs []array.Array) (wall, gpu time.Duration, err error)
 	tasks map[at]*task
 	order []at
-	began time.Time // when the host's instruction began
+	began time.Time // start of the host's instruction
 	err   error     // the first error
 }
 
@@ -108,8 +108,8 @@ func (w *watcher) After(k runtime.Observed) {
 	t.host, t.wall, t.gpu = append(t.host, host), append(t.wall, wall), append(t.gpu, gpu)
 }
 
-// compare records how far the device's results are from the host's, and how much work
-// the instruction is.
+// compare records the difference between the device's results and the host's, and the work of the
+// instruction.
 func (t *task) compare(k runtime.Observed) {
 	used := zones(k)
 	for i, want := range k.Out {
@@ -129,8 +129,8 @@ func (t *task) compare(k runtime.Observed) {
 	t.row.FLOPs, t.row.Bytes = work(t.in, t.row.Kernel, used)
 }
 
-// zones returns how many rows are in use. zoned returns how many there are including
-// those that pad experts' zones to multiples of align.
+// zones returns the number of rows in use. zoned also counts the rows padding experts' zones to
+// multiples of align.
 func zones(k runtime.Observed) int { return zoned(k, 1) }
 
 func zoned(k runtime.Observed, align int) int {
@@ -145,7 +145,7 @@ func zoned(k runtime.Observed, align int) int {
 	return n
 }
 
-// free gives the device's memory back.
+// free frees the device's memory.
 func (w *watcher) free() {
 	for _, t := range w.tasks {
 		if t.memory != nil {

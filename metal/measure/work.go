@@ -6,8 +6,8 @@ import (
 	"github.com/gomoe/gomoe/metal/kernels"
 )
 
-// work returns the floating-point operations of an instruction, 0 if they are not
-// counted, and its bytes. rows is how many of its ragged rows are in use.
+// work returns the floating-point operations of an instruction, 0 if they are not counted, and its
+// bytes. rows is the number of ragged rows in use.
 func work(in *kernels.Instr, kernel string, rows int) (flops, bytes int64) {
 	of := func(o kernels.Operand) int64 {
 		n := o.Type.Bytes()
@@ -36,8 +36,8 @@ func work(in *kernels.Instr, kernel string, rows int) (flops, bytes int64) {
 	return attention(in), bytes + result
 }
 
-// blocks is work for products with weights in blocks. Of experts' matrices it counts as
-// many as can have a row.
+// blocks is work for products with weights in blocks. It counts as many experts' matrices as can
+// have a row.
 func blocks(in *kernels.Instr, rows int, of func(kernels.Operand) int64) (flops, bytes int64) {
 	z := in.Results[0]
 	if !z.Ragged {
@@ -60,8 +60,8 @@ func blocks(in *kernels.Instr, rows int, of func(kernels.Operand) int64) (flops,
 	return flops, bytes
 }
 
-// attention returns the operations of causal attention: half of two products of queries,
-// keys and heads, or of five products for its gradient.
+// attention returns the operations of causal attention: half of two products of queries, keys and
+// heads, or of five products for its gradient.
 func attention(in *kernels.Instr) int64 {
 	products := map[string]int64{"attention": 2, "attention_grad": 5}[in.Name]
 	if products == 0 {

@@ -7,17 +7,17 @@ import (
 	"github.com/gomoe/gomoe/metal/internal/emu"
 )
 
-// bench holds the libraries of the emulated GPU that the tests of a process share, because
-// looking for a compiler and loading a library take longer than most instructions.
+// bench holds the libraries of the emulated GPU shared by the tests of a process, because looking
+// for a compiler and loading a library take longer than most instructions.
 type bench struct {
 	compiler *emu.Compiler
-	err      error // why there is no compiler
+	err      error // the reason for a missing compiler
 
 	mu   sync.Mutex
 	libs map[text]*emu.Library
 }
 
-// text is a source and the options with which it is built.
+// text is a source and the options for building it.
 type text struct {
 	source string
 	how    emu.BuildOptions
@@ -28,8 +28,8 @@ var shared = sync.OnceValue(func() *bench {
 	return &bench{compiler: c, err: err, libs: map[text]*emu.Library{}}
 })
 
-// Library builds a source and loads the result, which stays loaded until the process ends:
-// the caller must not close it. If there is no compiler, the error wraps emu.ErrNoCompiler.
+// Library builds a source and loads the result, which stays loaded until the process ends: the
+// caller must not close it. If there is no compiler, the error wraps emu.ErrNoCompiler.
 func Library(ctx context.Context, source string, how emu.BuildOptions) (*emu.Library, error) {
 	b := shared()
 	if b.err != nil {

@@ -6,10 +6,9 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// Builds fails the test unless the libraries that a plan for kernels.Metal launches
-// functions of, files and made functions, compile with the lint of address spaces, and have
-// these functions. It returns what the device does, as functions by name. It skips the test
-// where there is no compiler for the emulated GPU.
+// Builds fails the test unless the libraries launched by a plan for kernels.Metal, files and made
+// functions, compile with the lint of address spaces, and have the launched functions. It returns
+// the device's functions by name. It skips the test if there is no compiler for the emulated GPU.
 func Builds(t testing.TB, plan *lowering.Plan) map[string]bool {
 	t.Helper()
 	if err := shared().err; err != nil {

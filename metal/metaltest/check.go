@@ -16,40 +16,38 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// Options say what a Check must find.
+// Options are the expectations of a Check.
 type Options struct {
-	// Instructions are names of instructions of the plan. Each must have been
-	// compared at least once. If there are no names, at least one instruction must
-	// have been compared.
+	// Instructions are names of instructions of the plan. Each must have been compared at least
+	// once. If there are no names, at least one instruction must have been compared.
 	Instructions []string
-	// Fails, if not empty, is part of the error that the step must end with. The
-	// device must report an error with it too, for the same instruction.
+	// Fails, if not empty, is part of the expected error of the step. The device must report an
+	// error containing it too, for the same instruction.
 	Fails string
 	// Seed is the seed of the random order of threads.
 	Seed uint64
 }
 
-// Check runs p once, on inputs by name, and compares each instruction's results on the
-// emulated GPU with the host's. It skips the test where there is no compiler for the
-// emulated GPU.
+// Check runs p once, on inputs by name, and compares each instruction's results on the emulated GPU
+// with the host's. It skips the test if there is no compiler for the emulated GPU.
 func Check(t testing.TB, p *graph.Program, cfg gomoe.Config, in map[string]array.Array, o Options) {
 	t.Helper()
 	check(t, p, cfg, in, o, real())
 }
 
-// backend says where the programs and libraries that are compared come from.
+// backend is the source of the compared programs and libraries.
 type backend struct {
 	target lowering.Target
 	build  func(*kernels.Instr) (*kernels.Program, *kernels.Kernel, error)
-	// For tests of Check itself: edit changes each library's source, if it is not nil, and
-	// modes are the modes to run it in, all modes if there are none.
+	// For tests of Check itself: edit, if not nil, changes each library's source, and modes are the
+	// modes to run it in, all modes if there are none.
 	edit  func(source string) string
 	modes []mode
-	// tensors has products use tensor operations.
+	// tensors makes products use tensor operations.
 	tensors bool
 }
 
-// real returns the backend with the programs that devices run.
+// real returns the backend with the programs run by devices.
 func real() backend { return backend{target: kernels.Metal{}, build: kernels.Build} }
 
 // CheckTensors is Check on a GPU with tensor operations.
@@ -58,7 +56,7 @@ func CheckTensors(t testing.TB, p *graph.Program, cfg gomoe.Config, in map[strin
 	check(t, p, cfg, in, o, withTensors())
 }
 
-// withTensors returns the backend with the programs that a GPU with tensor operations runs.
+// withTensors returns the backend with the programs run by a GPU with tensor operations.
 func withTensors() backend {
 	from := real()
 	from.tensors = true
@@ -69,7 +67,7 @@ func withTensors() backend {
 	return from
 }
 
-// check returns what was counted, if from has the mode for it.
+// check returns the counts, if from has the mode for counting.
 func check(t testing.TB, p *graph.Program, cfg gomoe.Config, in map[string]array.Array, o Options, from backend) []Work {
 	t.Helper()
 	if err := shared().err; err != nil {
@@ -124,8 +122,8 @@ func (o *observer) compared(t testing.TB) {
 	}
 }
 
-// hosts lists the instructions of the plan, and of the bodies of its loops, with why the host
-// runs them.
+// hosts lists the instructions of the plan, and of the bodies of its loops, each with the reason
+// for running it on the host, if it does.
 func (o *observer) hosts() string {
 	var lines []string
 	for _, plan := range o.plan.Plans() {
@@ -145,9 +143,9 @@ func (o *observer) hosts() string {
 	return strings.Join(slices.Compact(lines), "\n")
 }
 
-// at names an instruction on a rank. The instruction stands for its plan, which may be that of
-// a loop's body: each rank may have a plan of its own (see lowering.Plan.On), but all have the
-// same instructions.
+// at names an instruction on a rank. It includes the instruction's plan, which may be a loop's
+// body: each rank may have a plan of its own (see lowering.Plan.On), but all have the same
+// instructions.
 type at struct {
 	instr       *lowering.Instr
 	rank, index int
@@ -159,13 +157,13 @@ func (a at) String() string {
 	return fmt.Sprintf("instruction %d (%s) on rank %d", a.index, a.instr.Name, a.rank)
 }
 
-// task is what the device does for an instruction.
+// task is the device's work for an instruction.
 type task struct {
 	program *kernels.Program
 	kernel  *kernels.Kernel
 }
 
-// programs returns what each rank's device does for each of its instructions.
+// programs returns the work of each rank's device for each of its instructions.
 func programs(plan *lowering.Plan, from backend) (map[at]task, error) {
 	work := map[at]task{}
 	for _, plan := range plan.Plans() {
@@ -190,8 +188,8 @@ func programs(plan *lowering.Plan, from backend) (map[at]task, error) {
 	return work, nil
 }
 
-// function returns the index, among the kernel's functions, of the one that a launch runs;
-// -1 for a function that was generated.
+// function returns the index of the launch's function among the kernel's functions; -1 for a
+// generated function.
 func (w task) function(l kernels.Launch) int {
 	if l.Source.File == "" {
 		return -1
@@ -199,7 +197,7 @@ func (w task) function(l kernels.Launch) int {
 	return slices.IndexFunc(w.kernel.Functions, func(f kernels.Function) bool { return f.Name == l.Function })
 }
 
-// tolerance is how far results may be from the host's.
+// tolerance is the accepted difference between the results and the host's.
 func (w task) tolerance() kernels.Tolerance {
 	if w.program.Tolerance != nil {
 		return *w.program.Tolerance
@@ -207,8 +205,8 @@ func (w task) tolerance() kernels.Tolerance {
 	return w.kernel.Tolerance
 }
 
-// declared returns an error if a launch of a function in a file is not among the functions
-// that the kernel lists, or has more threads or memory than the kernel lists for it.
+// declared returns an error if a launch of a function in a file is not among the functions listed
+// by the kernel, or exceeds the threads or memory listed for it.
 func (w task) declared() error {
 	p, k := w.program, w.kernel
 	for _, l := range p.Launches {

@@ -9,8 +9,8 @@ import (
 	"github.com/gomoe/gomoe/metal/kernels"
 )
 
-// near checks result i of the device against the host's. Of ragged rows it compares
-// those in the zones.
+// near checks result i of the device against the host's. For ragged rows it compares only the rows
+// in the zones.
 func (m *memory) near(i int, want array.Array, mem []byte, tol kernels.Tolerance) error {
 	got := array.Over(want.Type, aligned(mem))
 	if m.outRag[i] {
@@ -23,7 +23,7 @@ func (m *memory) near(i int, want array.Array, mem []byte, tol kernels.Tolerance
 	return near(got, want, tol)
 }
 
-// near returns an error unless all elements of got are as near to want as tol says.
+// near returns an error unless all elements of got are within tol of want.
 func near(got, want array.Array, tol kernels.Tolerance) error {
 	d := tol.Compare(got, want)
 	if d.Share <= 1 {
@@ -60,7 +60,7 @@ func valueAt(a array.Array, i int) any {
 	return "?"
 }
 
-// aligned returns a copy of b at an address at which arrays may begin.
+// aligned returns a copy of b with the alignment of arrays.
 func aligned(b []byte) []byte {
 	n := len(b) / 8
 	a := array.New(graph.Type{DType: graph.I64, Shape: []int{n + 1}})

@@ -10,7 +10,7 @@ import (
 	"github.com/gomoe/gomoe/metal/kernels"
 )
 
-// Work is what an instruction does on the emulated GPU.
+// Work is the work of an instruction on the emulated GPU.
 type Work struct {
 	Name    string
 	Program *kernels.Program
@@ -37,8 +37,8 @@ func (w Work) Argument(i int) (all counts.Traffic) {
 	return all
 }
 
-// Count runs p once as Check does, in one way in which kernels count, and returns what the
-// device does for each instruction of that name: in the plan's order, and of all ranks.
+// Count runs p once as Check does, in one mode that counts, and returns the device's work for each
+// instruction of the given name: in the plan's order, and of all ranks.
 func Count(t testing.TB, p *graph.Program, cfg gomoe.Config, in map[string]array.Array, name string) []Work {
 	t.Helper()
 	return count(t, p, cfg, in, name, real())

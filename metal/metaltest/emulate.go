@@ -23,7 +23,7 @@ func ways(modes []mode) []way {
 	var out []way
 	for _, m := range modesOf(modes) {
 		for _, o := range []emu.Order{emu.Forward, emu.Reverse, emu.Random} {
-			if m == leader || m == distributed || o == emu.Forward { // a fence is missed in any order
+			if m == leader || m == distributed || o == emu.Forward { // every order detects a missing fence
 				out = append(out, way{m, o})
 			}
 		}
@@ -64,7 +64,7 @@ func run(ctx context.Context, t task, m *memory, libs map[key]*emu.Library, w wa
 	return nil
 }
 
-// binding returns what an argument of a launch is bound to.
+// binding returns the binding of a launch's argument.
 func (m *memory) binding(a kernels.Arg) (emu.Binding, error) {
 	var list []int
 	switch a.Kind {
@@ -95,8 +95,8 @@ func (m *memory) binding(a kernels.Arg) (emu.Binding, error) {
 	return emu.Binding{Buffer: m.buffers[list[a.Index]]}, nil
 }
 
-// fault returns the error that the program makes of its status record, nil if no launch has
-// written to the record.
+// fault returns the error for the program's status record, nil if no launch has written to the
+// record.
 func (m *memory) fault(p *kernels.Program) error {
 	var record [kernels.StatusLen]int32
 	clear := true

@@ -10,14 +10,14 @@ import (
 	"github.com/gomoe/gomoe/metal/kernels"
 )
 
-// mode is how a library is built.
+// mode is a way of building a library.
 type mode int
 
 const (
 	distributed mode = iota // the lanes of a simdgroup share its matrices, as on a GPU
 	leader                  // lane 0 holds the matrices
 	fenced                  // distributed, and reads that no barrier orders after a write are errors
-	counted                 // leader, and what kernels do is counted
+	counted                 // leader, counting the kernels' work
 	contracted              // leader, with products and sums of an expression fused, and subnormal numbers flushed to zero
 )
 
@@ -35,8 +35,8 @@ func (m mode) options() emu.BuildOptions {
 }
 
 // modesOf returns some if it has any modes, and otherwise leader, distributed and fenced. If
-// GOMOE_TEST_ARITHMETIC is set, it returns contracted instead of these three: the results of
-// contracted are near the host's, but have other bits.
+// GOMOE_TEST_ARITHMETIC is set, it returns contracted instead of these three: its results are near
+// the host's, but have other bits.
 func modesOf(some []mode) []mode {
 	if len(some) == 0 {
 		if os.Getenv("GOMOE_TEST_ARITHMETIC") != "" {
@@ -53,7 +53,7 @@ type key struct {
 	mode mode
 }
 
-// build returns the libraries with the functions that the programs launch. from may edit the
+// build returns the libraries containing the functions launched by the programs. from may edit the
 // sources first and may limit the modes.
 func build(ctx context.Context, work map[at]task, from backend) (map[key]*emu.Library, error) {
 	var used, made []string

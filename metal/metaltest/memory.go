@@ -14,9 +14,9 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// memory holds what an instruction works on, as it was before the host ran the
-// instruction. It has one piece for each piece of the host's memory. So a result that takes
-// the place of an argument on the host does so on the device too.
+// memory holds an instruction's operands as they were before the host ran the instruction. It has
+// one piece for each piece of the host's memory. So a result aliasing an argument on the host does
+// so on the device too.
 type memory struct {
 	pieces        []piece
 	in, out       []int // the pieces of arguments and of results
@@ -36,12 +36,12 @@ type piece struct {
 	result bool
 }
 
-// rows says which rows of experts' zones are in use.
+// rows marks the rows in use in experts' zones.
 type rows struct {
 	used []bool // by row, up to the end of the last zone
 }
 
-// rowsOf returns the rows of zones, one for each count of rows in use. A zone's length is the
+// rowsOf returns the rows of zones, one zone per count of rows in use. A zone's length is the
 // count, rounded up to a multiple of align.
 func rowsOf(counts []int32, align int) rows {
 	var r rows
@@ -57,8 +57,8 @@ func rowsOf(counts []int32, align int) rows {
 	return r
 }
 
-// capture returns a copy of the memory that the host's kernel is about to work on. In
-// the copy, rows of ragged arguments that are not in use are poisoned.
+// capture returns a copy of the memory that the host's kernel is about to use. In the copy, unused
+// rows of ragged arguments are poisoned.
 func capture(k runtime.Observed) (*memory, error) {
 	in := &k.Plan.Instrs[k.Index]
 	m := &memory{zones: -1}
@@ -112,7 +112,7 @@ func rowBytes(a array.Array) int {
 	return len(a.Bytes()) / a.Type.Shape[0]
 }
 
-// poison sets all rows of mem that are not in use to NaN.
+// poison sets all unused rows of mem to NaN.
 func (r rows) poison(a array.Array, mem []byte) error {
 	n := rowBytes(a)
 	if n == 0 {
@@ -129,16 +129,16 @@ func (r rows) poison(a array.Array, mem []byte) error {
 	return nil
 }
 
-// fill sets all bytes to a value that makes every floating-point element a NaN.
+// fill sets all bytes to a value making every floating-point element a NaN.
 func fill(b []byte) {
 	for i := range b {
 		b[i] = 0xFF
 	}
 }
 
-// unwritten sets a result's bytes to those that runtime.Options.Poison sets on the host, which
-// are NaNs of every type too. So elements that neither the host nor the device writes, such as
-// those of a wire past the last row, are equal on both.
+// unwritten sets a result's bytes to the values set by runtime.Options.Poison on the host, which
+// are NaNs of every type too. So elements written by neither the host nor the device, such as a
+// wire's elements past the last row, are equal on both.
 func unwritten(b []byte) {
 	for i := range b {
 		b[i] = unwrittenByte(i)
@@ -147,8 +147,8 @@ func unwritten(b []byte) {
 
 func unwrittenByte(i int) byte { return [2]byte{0xFF, 0x7F}[i%2] }
 
-// prepare allocates the device's memory, or restores the first contents of memory that was
-// allocated before.
+// prepare allocates the device's memory, or restores the initial contents of memory allocated
+// before.
 func (m *memory) prepare(p *kernels.Program) error {
 	if m.buffers == nil {
 		var err error
@@ -190,7 +190,7 @@ func (m *memory) prepare(p *kernels.Program) error {
 	return nil
 }
 
-// close gives the device's memory back.
+// close frees the device's memory.
 func (m *memory) close() error {
 	all := append(append([]*emu.Buffer{}, m.buffers...), m.scratch...)
 	if m.status != nil {
@@ -204,8 +204,8 @@ func (m *memory) close() error {
 	return errors.Join(errs...)
 }
 
-// unchanged returns an error if the device wrote to an argument, or past the rows of a
-// ragged result.
+// unchanged returns an error if the device wrote to an argument, or past the rows of a ragged
+// result.
 func (m *memory) unchanged(k runtime.Observed) error {
 	for i, x := range m.pieces {
 		if x.before != nil && !x.result && !bytes.Equal(x.before, m.buffers[i].Bytes()) {
@@ -231,7 +231,7 @@ func (m *memory) unchanged(k runtime.Observed) error {
 	return nil
 }
 
-// describe says what a piece is.
+// describe describes a piece for errors.
 func (m *memory) describe(piece int) string {
 	for i, p := range m.in {
 		if p == piece {

@@ -25,7 +25,7 @@ type observer struct {
 
 	mu   sync.Mutex
 	done map[string]int           // instructions compared, by name
-	open map[int]*memory          // by rank: the memory of the instruction that the host runs
+	open map[int]*memory          // by rank: the memory of the instruction being run by the host
 	last map[int]runtime.Observed // by rank: that instruction
 
 	counts []Work // in mode counted
@@ -117,8 +117,8 @@ func (o *observer) compare(k runtime.Observed, w task, m *memory) error {
 	return nil
 }
 
-// compareFaults runs the instructions at which the host has failed. The device must
-// report an error with the same words.
+// compareFaults runs the instructions at which the host has failed. The device must report an error
+// with the same words.
 func (o *observer) compareFaults() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -144,7 +144,7 @@ func (o *observer) compareFaults() {
 	}
 }
 
-// firstDifference names the first element that differs between a and b.
+// firstDifference names the first element differing between a and b.
 func firstDifference(like array.Array, a, b []byte) string {
 	x, y := array.Over(like.Type, aligned(a)), array.Over(like.Type, aligned(b))
 	size := max(1, len(a)/max(1, like.Type.Len()))

@@ -1,4 +1,4 @@
-// Package clangtest says which tests need the compiler of the emulated GPU. Only tests import it.
+// Package clangtest skips tests needing the emulated GPU's compiler. Only tests import it.
 package clangtest
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/gomoe/gomoe/metal/internal/emu"
 )
 
-// Compiler returns the compiler of the emulated GPU. It skips the test where there is none, with what to
-// install.
+// Compiler returns the compiler of the emulated GPU. If there is none, it skips the test, naming the
+// package to install.
 func Compiler(t testing.TB) *emu.Compiler {
 	t.Helper()
 	c, err := emu.Find()
@@ -19,8 +19,8 @@ func Compiler(t testing.TB) *emu.Compiler {
 	return c
 }
 
-// Needed skips the test if err is that there is no compiler, and ends it for any other error. what is what
-// was done, in the message of such an end.
+// Needed skips the test if err reports a missing compiler, and ends it for any other error. The message of
+// such an end describes the operation by what.
 func Needed(t testing.TB, err error, what ...any) {
 	t.Helper()
 	if errors.Is(err, emu.ErrNoCompiler) {

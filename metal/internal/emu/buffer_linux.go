@@ -10,21 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Buffer is memory for kernels. A kernel that leaves it is noticed: guards, which
-// are pages that cannot be touched, lie before and after the buffer. Its bytes
-// begin as 0xFF, which is NaN in every floating-point type and -1 in every
-// integer, so that bytes that nobody wrote can be told.
+// Buffer is memory for kernels. Accesses outside of it are detected: guard pages without access
+// rights lie before and after the buffer. Its bytes are initially 0xFF, which is NaN in every
+// floating-point type and -1 in every integer, so that unwritten bytes can be recognized.
 //
-// A buffer begins at a multiple of 16 bytes and lies at the end of its pages.
-// The bytes between its last byte and the next multiple of 16, and the bytes of
-// its pages before it, are 0xFF and must stay so.
+// A buffer starts at a multiple of 16 bytes and lies at the end of its pages. The bytes between its
+// last byte and the next multiple of 16, and the bytes of its pages before it, are 0xFF and must
+// stay so.
 type Buffer struct {
 	mapped []byte // guard, whole pages, guard
 	data   []byte
 }
 
-// guard is the size in bytes of each guard. It is larger than the distance by
-// which most wrong strides miss. A guard takes addresses, but no memory.
+// guard is the size in bytes of each guard. It exceeds the error of most wrong strides. A guard
+// takes addresses, but no memory.
 const guard = 1 << 20
 
 // NewBuffer returns a buffer of n bytes outside of Go's heap. The caller must
@@ -37,8 +36,8 @@ func NewBuffer(n int) (*Buffer, error) {
 	return b, err
 }
 
-// NewZeros is like NewBuffer, but the bytes begin as zeros. Pages take memory only once
-// something is written to them.
+// NewZeros is like NewBuffer, but the bytes are initially zero. Pages take memory only after they
+// are first written.
 func NewZeros(n int) (*Buffer, error) {
 	if n < 0 || n > 1<<40 {
 		return nil, fmt.Errorf("emu: a buffer of %d bytes", n)
@@ -94,7 +93,7 @@ func NewBufferOf(data []byte) (*Buffer, error) {
 // Bytes returns the buffer's memory, valid until Close.
 func (b *Buffer) Bytes() []byte { return b.data }
 
-// Close gives the memory back. A second Close does nothing.
+// Close frees the memory. A second Close does nothing.
 func (b *Buffer) Close() error {
 	if b.mapped == nil {
 		return nil
@@ -107,8 +106,8 @@ func (b *Buffer) Close() error {
 // address returns the address of the buffer's byte 0.
 func (b *Buffer) address() uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b.data))) }
 
-// offset returns an address as an offset from the buffer's byte 0. ok is false
-// unless the address lies in the buffer, its pages or its guards.
+// offset returns an address as an offset from the buffer's byte 0. ok is false unless the address
+// lies in the buffer, its pages or its guards.
 func (b *Buffer) offset(address uintptr) (int, bool) {
 	from := uintptr(unsafe.Pointer(unsafe.SliceData(b.mapped)))
 	if address < from || address >= from+uintptr(len(b.mapped)) {
@@ -117,8 +116,8 @@ func (b *Buffer) offset(address uintptr) (int, bool) {
 	return int(address) - int(b.address()), true
 }
 
-// check returns an error if something was stored just outside of the buffer but
-// inside its pages, where a store does not fault.
+// check returns an error if a store hit the pages just outside of the buffer, where stores do not
+// fault.
 func (b *Buffer) check() error {
 	from := uintptr(unsafe.Pointer(unsafe.SliceData(b.mapped))) + guard
 	before := int(b.address() - from)

@@ -16,29 +16,28 @@ import (
 	"github.com/gomoe/gomoe/metal/internal/msl"
 )
 
-// BuildOptions says how a source is built.
+// BuildOptions are the settings for building a source.
 type BuildOptions struct {
-	// Leader makes lane 0 compute all of a simdgroup's matrix products. The results
-	// have the same bits, the build is ten times as fast, and other mistakes of a
-	// kernel show.
+	// Leader makes lane 0 compute all of a simdgroup's matrix products. The results have the same
+	// bits, the build is ten times as fast, and other mistakes of a kernel show.
 	Leader bool
 	// Lint checks address spaces before the build.
 	Lint bool
-	// Fences makes it an error that a thread reads what another thread of its threadgroup
-	// has written, unless a barrier with the flag of that kind of memory lies between.
+	// Fences makes it an error for a thread to read a value written by another thread of its
+	// threadgroup, unless separated from the write by a barrier with the flag of that kind of memory.
 	// Kernels run many times slower.
 	Fences bool
 	// Count makes runs add to Launch.Counts. Lane 0 computes matrix products, as with Leader.
 	Count bool
-	// Contraction says which products and sums are fused into one operation with one
-	// rounding: none for "", those within one expression for "on", and all for "fast".
+	// Contraction selects the products and sums fused into one operation with one rounding: none for
+	// "", within one expression for "on", and all for "fast".
 	Contraction string
 	// Old selects Metal Shading Language 3.1 instead of 3.2.
 	Old bool
 	// Tensors selects Metal Shading Language 4.0, which is based on a newer C++ and has tensors.
 	Tensors bool
-	// Fast lets the compiler reorder arithmetic and ignore NaNs and infinities, as fast
-	// math of Metal's compiler does.
+	// Fast lets the compiler reorder arithmetic and ignore NaNs and infinities, like Metal's fast
+	// math.
 	Fast bool
 }
 
@@ -50,11 +49,10 @@ type BuildError struct {
 // Error returns the compiler's text.
 func (e *BuildError) Error() string { return "emu: " + strings.TrimSpace(e.Text) }
 
-// Build compiles a Metal source to a shared object and returns the path of the
-// object in the cache. For a source that was built before, no compiler runs.
-// Several processes may build the same source at the same time. Errors name lines
-// of the source, or the lines that #line directives in it say. If the source is
-// at fault, the error is a [*BuildError].
+// Build compiles a Metal source to a shared object and returns the path of the object in the cache. A
+// source that was built before is not compiled again. Several processes may build the same source at
+// the same time. Errors name lines of the source, or the lines given by its #line directives. If the
+// source is at fault, the error is a [*BuildError].
 func (c *Compiler) Build(ctx context.Context, source string, o BuildOptions) (string, error) {
 	var flags []string
 	if o.Leader {
@@ -107,16 +105,16 @@ func (c *Compiler) Build(ctx context.Context, source string, o BuildOptions) (st
 	})
 }
 
-// runtime returns the path of the shared object that all libraries of kernels
-// need. It is never unloaded, because it contains a signal handler.
+// runtime returns the path of the shared object needed by all libraries of kernels. It is never
+// unloaded, because it contains a signal handler.
 func (c *Compiler) runtime(ctx context.Context) (string, error) {
 	return c.cached(ctx, []string{"runtime"}, func(dir, out string) error {
 		return c.compile(ctx, dir, "#include \"runtime.h\"\n", slices.Concat(languageFlags(), linkFlags(), []string{"-Wl,-z,nodelete", "-o", out}), "-lpthread")
 	})
 }
 
-// BuildNative compiles C++ to a shared object, with the given flags. The source may
-// include the shim's headers, such as abi.h. The result is cached as in Build.
+// BuildNative compiles C++ to a shared object, with the given flags. The source may include the shim's
+// headers, such as abi.h. The result is cached as in Build.
 func (c *Compiler) BuildNative(ctx context.Context, source string, flags ...string) (string, error) {
 	return c.cached(ctx, slices.Concat([]string{"native", source}, flags), func(dir, out string) error {
 		libraries := slices.DeleteFunc(slices.Clone(flags), func(f string) bool { return !strings.HasPrefix(f, "-l") })
@@ -125,9 +123,8 @@ func (c *Compiler) BuildNative(ctx context.Context, source string, flags ...stri
 	})
 }
 
-// languageFlags returns the flags that make C++ behave like Metal 3, which is based
-// on C++14: half and bfloat are rounded after every operation, and no operations
-// are fused.
+// languageFlags returns the flags making C++ behave like Metal 3, which is based on C++14: half and
+// bfloat are rounded after every operation, and no operations are fused.
 func languageFlags() []string {
 	flags := []string{
 		"-std=c++14", "-ffp-contract=off", "-Xclang", "-ffloat16-excess-precision=none", "-Xclang", "-fbfloat16-excess-precision=none",
@@ -140,12 +137,12 @@ func languageFlags() []string {
 	return append(flags, "-fsanitize=integer-divide-by-zero", "-fsanitize-trap=integer-divide-by-zero") // arm64 itself returns 0 and does not trap
 }
 
-// tensorFlags returns the flags for Metal 4: descriptors of tensor operations are parameters of
-// templates, which takes C++20.
+// tensorFlags returns the flags for Metal 4: it passes descriptors of tensor operations as template
+// parameters, which needs C++20.
 func tensorFlags() []string { return []string{"-DMSL_TENSORS", "-std=c++20"} }
 
-// fastFlags returns the parts of -ffast-math that concern the compiler. -ffast-math itself
-// may also link code that makes the whole process flush denormal numbers to zero.
+// fastFlags returns the parts of -ffast-math concerning the compiler. -ffast-math itself may also link
+// code making the whole process flush denormal numbers to zero.
 func fastFlags() []string {
 	return []string{"-ffp-contract=fast", "-fassociative-math", "-freciprocal-math", "-fno-signed-zeros", "-fno-trapping-math", "-ffinite-math-only"}
 }
@@ -155,9 +152,8 @@ func linkFlags() []string {
 	return []string{"-O2", "-g1", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fPIC", "-shared", "-fvisibility=hidden"}
 }
 
-// read runs the preprocessor, with empty files in the place of Metal's headers, and then
-// msl.Rewrite. Metal's own pragma for contraction, which exists from 3.2 on, is replaced by
-// clang's.
+// read runs the preprocessor, substituting empty files for Metal's headers, and then msl.Rewrite.
+// Metal's own pragma for contraction, added in 3.2, is replaced by clang's.
 func (c *Compiler) read(ctx context.Context, dir, source, version string) (*msl.Unit, error) {
 	cmd := exec.CommandContext(ctx, c.Path, "-E", "-x", "c++", "-std=c++14", "-nostdinc", "-nostdinc++", "-undef",
 		"-D__METAL_VERSION__="+version, "-D__METAL__", "-D__METAL_MACOS__", "-I", filepath.Join(dir, "shim", "metal"), "-")
@@ -168,8 +164,8 @@ func (c *Compiler) read(ctx context.Context, dir, source, version string) (*msl.
 	if err := cmd.Run(); err != nil {
 		return nil, failed(ctx, err, complaints.String())
 	}
-	// What a GPU has to unroll, because registers have no index, this processor need not: its compiler
-	// would take much longer.
+	// A GPU must unroll these loops, because its registers cannot be indexed. On this processor,
+	// unrolling would only make compiling much slower.
 	unit, err := msl.Rewrite(strings.ReplaceAll(out.String(), "#pragma clang loop unroll(full)", ""))
 	if err != nil {
 		return nil, &BuildError{err.Error()}
@@ -196,7 +192,7 @@ func (c *Compiler) translate(ctx context.Context, dir, language, text string, fl
 	return nil
 }
 
-// failed returns the error for a compiler that ended with err and wrote complaints.
+// failed returns the error for a compiler that exited with err after writing complaints.
 func failed(ctx context.Context, err error, complaints string) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("emu: compiling: %w", context.Cause(ctx))
@@ -207,10 +203,9 @@ func failed(ctx context.Context, err error, complaints string) error {
 	return &BuildError{complaints}
 }
 
-// cached returns the path of the shared object that inputs identify. If the cache
-// does not have it, build makes it: build gets a directory of its own, with the
-// shim's headers in shim/, and the path to write to. The result gets its name in
-// the cache only when it is complete.
+// cached returns the path of the shared object identified by inputs. If the cache does not have it,
+// build makes it, given a directory of its own, with the shim's headers in shim/, and an output path.
+// The result gets its name in the cache only after it is complete.
 func (c *Compiler) cached(ctx context.Context, inputs []string, build func(dir, out string) error) (string, error) {
 	h := sha256.New()
 	for _, s := range append([]string{c.Path, c.Version, runtime.GOARCH, shimHash(), strings.Join(languageFlags(), " "), strings.Join(linkFlags(), " ")}, inputs...) {
@@ -248,8 +243,7 @@ func (c *Compiler) cached(ctx context.Context, inputs []string, build func(dir, 
 	return path, nil
 }
 
-// lock returns the lock for the result of that name, so that this process builds
-// each result once.
+// lock returns the lock of a result by name, so that this process builds each result once.
 func (c *Compiler) lock(name string) *sync.Mutex {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,7 +19,7 @@ var ErrNoCompiler = errors.New("emu: no clang 17 or newer; install one (Debian: 
 // Compiler is a clang. It is safe for concurrent use.
 type Compiler struct {
 	Path    string
-	Version string // the first line that --version prints
+	Version string // the first line printed by --version
 	cache   string // a directory
 
 	mu       sync.Mutex
@@ -27,14 +27,13 @@ type Compiler struct {
 }
 
 const (
-	oldest = 17 // the first version with bfloat arithmetic and all builtins that the headers use
+	oldest = 17 // the first version with bfloat arithmetic and all builtins used by the headers
 	newest = 24
 )
 
-// Find returns the clang that GOMOE_CLANG names, or else the first of clang,
-// clang-19, clang-20 and so on that has at least version 17. The compiler keeps its
-// results in the folder emu of GOMOE_CACHE, or else of gomoe in the user's cache
-// directory.
+// Find returns the clang named by GOMOE_CLANG, or else the first of clang, clang-19, clang-20 and
+// so on whose version is at least 17. The compiler caches its results in the folder emu of
+// GOMOE_CACHE, or else of gomoe in the user's cache directory.
 func Find() (*Compiler, error) {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
 		return nil, fmt.Errorf("%w (the emulated GPU runs on linux/amd64 and linux/arm64, this is %s/%s)", ErrNoCompiler, runtime.GOOS, runtime.GOARCH)
@@ -100,5 +99,5 @@ func cacheDir() (string, error) {
 	return dir + "/gomoe/emu", nil
 }
 
-// Cache returns the folder that results are kept in.
+// Cache returns the folder of cached results.
 func (c *Compiler) Cache() string { return c.cache }

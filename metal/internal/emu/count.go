@@ -11,15 +11,14 @@ import (
 	"strings"
 )
 
-// countFlags are the flags of the compiler for text that is counted: one instruction for each
-// operation of the source that the optimiser leaves, as on a GPU, and no vectors but the
-// source's.
+// countFlags are the compiler's flags for counted text: one instruction for each operation of the
+// source remaining after optimization, as on a GPU, and no vectors but the source's.
 func countFlags() []string {
-	// The number is that of the calls: another one makes other results in the cache.
+	// The number is the version of the calls: changing it gives results new names in the cache.
 	return []string{"-DMSL_COUNT=2", "-DMSL_LEADER", "-fno-vectorize", "-fno-slp-vectorize", "-g0"}
 }
 
-// compileCounted compiles C++ text with the calls that count.
+// compileCounted compiles C++ text, inserting calls that count.
 func (c *Compiler) compileCounted(ctx context.Context, dir, text string, flags []string, out, runtime string) error {
 	middle := filepath.Join(dir, "counted.ll")
 	others := slices.DeleteFunc(linkFlags(), func(f string) bool { return f == "-shared" || f == "-g1" })
@@ -37,9 +36,9 @@ func (c *Compiler) compileCounted(ctx context.Context, dir, text string, flags [
 	return c.translate(ctx, dir, "ir", with, slices.Concat(others, []string{"-Wno-override-module", "-shared", "-o", out}), runtime, "-lm")
 }
 
-// counted returns a program in LLVM's language with calls that count: before each load and
-// store of kernels, and at the beginning of each basic block for its arithmetic. Functions of
-// the emulation, which are in the namespaces metal, mpp and msl, stay as they are.
+// counted returns a program in LLVM's language with counting calls: before each load and store of
+// kernels, and at the beginning of each basic block for its arithmetic. Functions of the emulation,
+// in the namespaces metal, mpp and msl, are left unchanged.
 func counted(text string) (string, error) {
 	var out strings.Builder
 	out.Grow(2 * len(text))
@@ -58,17 +57,17 @@ func counted(text string) (string, error) {
 	return out.String(), nil
 }
 
-// counter goes through a program line by line.
+// counter processes a program line by line.
 type counter struct {
 	patterns
 	out        *strings.Builder
-	in         bool     // in a function that is counted
+	in         bool     // inside a counted function
 	head       []string // the label and the phis of the block
 	body       []string // the block's other lines
 	operations int      // of the block
 }
 
-// patterns are what lines of the text look like.
+// patterns match lines of the text.
 type patterns struct {
 	definition *regexp.Regexp
 	label      *regexp.Regexp
@@ -93,7 +92,7 @@ func newPatterns() patterns {
 	}
 }
 
-// apart reports whether a function is the emulation's.
+// apart reports whether a function belongs to the emulation.
 func apart(name string) bool {
 	for _, p := range []string{"_ZN5metal", "_ZNK5metal", "_ZZN5metal", "_ZN3msl", "_ZNK3msl", "_ZZN3msl", "_ZL3msl", "_ZN3mpp", "_ZNK3mpp"} {
 		if strings.HasPrefix(name, p) {
@@ -152,7 +151,7 @@ func (c *counter) flush() {
 	c.head, c.body, c.operations = c.head[:0], c.body[:0], 0
 }
 
-// operationsOf returns how many operations an instruction is: one per element of a vector, and
+// operationsOf returns the number of operations of an instruction: one per element of a vector, and
 // one for a function of the C library.
 func (c *counter) operationsOf(l string) int {
 	of := ""
@@ -178,7 +177,7 @@ func (c *counter) operationsOf(l string) int {
 	return 1
 }
 
-// accesses returns the calls that count an instruction's loads and stores.
+// accesses returns the calls counting an instruction's loads and stores.
 func (c *counter) accesses(l string) ([]string, error) {
 	t := strings.TrimSpace(l)
 	load := strings.HasPrefix(t, "%") && strings.Contains(t, " = load ")
@@ -217,7 +216,7 @@ func (c *counter) accesses(l string) ([]string, error) {
 	return calls, nil
 }
 
-// splitArguments splits at the commas that no parentheses are around.
+// splitArguments splits at the commas outside of parentheses.
 func splitArguments(s string) (out []string) {
 	depth, from := 0, 0
 	for i, r := range s {
@@ -235,7 +234,7 @@ func splitArguments(s string) (out []string) {
 	return append(out, s[from:])
 }
 
-// sizeOf returns the bytes of the type that text begins with.
+// sizeOf returns the size in bytes of the type at the start of text.
 func (c *counter) sizeOf(text string) (int, bool) {
 	if m := c.vector.FindStringSubmatch(text); m != nil {
 		n, err := strconv.Atoi(m[1])

@@ -41,7 +41,7 @@ func newCounters(b *bound) *counters {
 	return c
 }
 
-// add adds what a launch of kernel k with so many threadgroups did.
+// add adds the counts of a launch of kernel k with the given number of threadgroups.
 func (c *counters) add(to *counts.Counts, k Kernel, groups uint64) {
 	n := counts.Counts{
 		Threadgroup: counts.Traffic{Loaded: int64(c.memoryRead), Written: int64(c.memoryWritten)}, Tables: int64(c.tables),

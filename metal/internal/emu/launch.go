@@ -8,8 +8,8 @@ import (
 	"github.com/gomoe/gomoe/metal/counts"
 )
 
-// Order is the order in which threadgroups, the simdgroups in them and their
-// lanes run. A correct kernel has the same result in every order.
+// Order is the order of running threadgroups, the simdgroups in them and their lanes. A correct
+// kernel has the same result in every order.
 type Order uint32
 
 // The orders. Random depends on [Launch.Seed] only.
@@ -23,8 +23,8 @@ func (o Order) String() string {
 	return [...]string{"forward", "reverse", "random"}[o%3]
 }
 
-// Binding is what a kernel's buffer argument is bound to: a buffer from byte Offset
-// on, or a copy of Bytes, as setBytes makes.
+// Binding is the value of a kernel's buffer argument: a buffer from byte Offset on, or a copy of
+// Bytes, as made by setBytes.
 type Binding struct {
 	Buffer *Buffer
 	Offset int
@@ -39,18 +39,18 @@ type Launch struct {
 	Grid     [3]int    // all threads, instead of Groups, as in dispatchThreads; zero if Groups is used
 	Buffers  []Binding // by index
 	Memory   []int     // bytes of threadgroup memory, by index; multiples of 16
-	Limit    int       // the most bytes of threadgroup memory in all, the kernel's own arrays included; 0 for the GPU's limit
+	Limit    int       // limit on the bytes of threadgroup memory, including the kernel's own arrays; 0 for the GPU's limit
 	// Constants are the values of function constants, by index: bool, int16,
 	// uint16, int32, uint32 or float32. A constant that is not listed is zero.
 	Constants map[int]any
 	Order     Order
 	Seed      uint64
-	// Flush replaces subnormal numbers by zeros in the arguments and results of
-	// arithmetic. GPUs may do that with f32.
+	// Flush replaces subnormal numbers by zeros in the arguments and results of arithmetic. GPUs
+	// may do that with f32.
 	Flush   bool
 	Workers int // threads of this process to use; 0 means GOMAXPROCS
-	// Counts gets what the kernel does added, if it is not nil. The library must be built to
-	// count; one thread then runs the kernel.
+	// Counts, if not nil, is incremented by the kernel's work. The library must be built for
+	// counting; one thread then runs the kernel.
 	Counts *counts.Counts
 }
 
@@ -58,10 +58,10 @@ type Launch struct {
 const (
 	maxThreads = 1024
 	maxMemory  = 32768
-	maxBytes   = 4096 // the most that setBytes copies
+	maxBytes   = 4096 // limit of setBytes
 )
 
-// Argument is a buffer or a piece of threadgroup memory that a kernel takes.
+// Argument is a buffer or a piece of threadgroup memory taken by a kernel.
 type Argument struct {
 	Index int
 	Type  string
@@ -73,11 +73,11 @@ type Kernel struct {
 	Name       string
 	Buffers    []Argument
 	Memory     []Argument
-	MaxThreads int // the most threads of a threadgroup; 1024 unless the source says less
+	MaxThreads int // limit of threads per threadgroup; 1024 unless the source sets a lower one
 }
 
-// geometry holds a launch's number of threadgroups, of threads in a threadgroup, and
-// of threads in the grid.
+// geometry holds a launch's numbers of threadgroups, of threads per threadgroup, and of threads in
+// the grid.
 type geometry struct{ groups, threads, grid [3]uint32 }
 
 // shape checks the sizes of a launch of kernel k and returns them.
@@ -112,8 +112,8 @@ func (l *Launch) shape(k Kernel) (geometry, error) {
 	return g, nil
 }
 
-// memory checks the launch's threadgroup memory against k. It returns the offset at
-// which each piece begins, and the number of bytes of all pieces.
+// memory checks the launch's threadgroup memory against k. It returns the offset of each piece, and
+// the number of bytes of all pieces.
 func (l *Launch) memory(k Kernel) (offsets [32]uint64, total uint32, err error) {
 	if len(l.Memory) > 31 {
 		return offsets, 0, fmt.Errorf("%d pieces of threadgroup memory, want at most 31", len(l.Memory))

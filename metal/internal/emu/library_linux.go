@@ -21,11 +21,11 @@ type Library struct {
 	kernels   []Kernel
 	entries   map[string]uintptr
 	constants map[int]constant
-	busy      *uint32 // 1 while a run reads the constants; of the shared object, which may be open twice
+	busy      *uint32 // 1 while a run is reading the constants; shared with other handles of the same object
 	calls     calls
 
 	mu      sync.Mutex
-	free    []uintptr // workers that no run uses
+	free    []uintptr // idle workers
 	spare   []*Buffer // one page each, for bindings of bytes; mapping memory takes longer than a small launch
 	closed  bool
 	running sync.WaitGroup
@@ -42,8 +42,8 @@ type calls struct {
 	workerNew, workerFree, workerErr, workerFault, workerStop, workerStats, run uintptr
 }
 
-// Open loads the shared object at the path that Build returned. The runtime, which
-// all libraries share, stays in the process; Close gives back everything else.
+// Open loads the shared object at a path returned by Build. The runtime, shared by all libraries,
+// stays in the process; Close frees everything else.
 func Open(path string) (*Library, error) {
 	handle, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
@@ -100,8 +100,8 @@ func (l *Library) kernel(name string) (Kernel, error) {
 	return Kernel{}, fmt.Errorf("no such kernel; there are %s", strings.Join(names, ", "))
 }
 
-// Close waits for runs to end, frees the workers and unloads the library. A
-// second Close does nothing.
+// Close waits for runs to end, frees the workers and unloads the library. A second Close does
+// nothing.
 func (l *Library) Close() error {
 	l.mu.Lock()
 	if l.closed {
@@ -125,10 +125,10 @@ func (l *Library) Close() error {
 	return errors.Join(append(errs, purego.Dlclose(l.handle))...)
 }
 
-// Stats counts what a library's workers did.
+// Stats counts the operations of a library's workers.
 type Stats struct{ Switches, Barriers, SimdOps, Threads uint64 }
 
-// Stats returns the sum over all workers that are idle.
+// Stats returns the sum over all idle workers.
 func (l *Library) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,8 +145,7 @@ func (l *Library) Stats() Stats {
 	return sum
 }
 
-// take returns n workers, and makes new ones as needed. The caller must hand them back
-// to give.
+// take returns n workers, making new ones as needed. The caller must hand them back to give.
 func (l *Library) take(n int) ([]uintptr, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -188,7 +187,7 @@ func (l *Library) bufferOf(data []byte) (*Buffer, error) {
 	return NewBufferOf(data)
 }
 
-// keep takes back the buffers of a launch that has ended.
+// keep takes back the buffers of a completed launch.
 func (l *Library) keep(buffers []*Buffer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -201,8 +200,7 @@ func (l *Library) keep(buffers []*Buffer) {
 	}
 }
 
-// parseKernel returns a kernel with the arguments that args describes; abi.h defines the
-// text.
+// parseKernel returns a kernel with the arguments described by args; abi.h defines the text.
 func parseKernel(name, args string) Kernel {
 	k := Kernel{Name: name, MaxThreads: maxThreads}
 	for clause := range strings.SplitSeq(args, ";") {

@@ -9,8 +9,7 @@ import (
 	"runtime"
 )
 
-// errElsewhere returns the error of every function on systems where no library can be
-// loaded.
+// errElsewhere returns the error of every function on systems that cannot load libraries.
 func errElsewhere() error {
 	return fmt.Errorf("%w (the emulated GPU runs on linux/amd64 and linux/arm64, this is %s/%s)", errors.ErrUnsupported, runtime.GOOS, runtime.GOARCH)
 }
@@ -18,19 +17,19 @@ func errElsewhere() error {
 // Library would be a loaded shared object of kernels; on this system there are none.
 type Library struct{}
 
-// Stats counts what a library's workers did.
+// Stats counts the operations of a library's workers.
 type Stats struct{ Switches, Barriers, SimdOps, Threads uint64 }
 
 // Buffer would be memory for kernels; on this system there are none.
 type Buffer struct{ data []byte }
 
-// Open returns an error that wraps [errors.ErrUnsupported].
+// Open returns an error wrapping [errors.ErrUnsupported].
 func Open(string) (*Library, error) { return nil, errElsewhere() }
 
 // Kernels returns nothing.
 func (l *Library) Kernels() []Kernel { return nil }
 
-// Run returns an error that wraps [errors.ErrUnsupported].
+// Run returns an error wrapping [errors.ErrUnsupported].
 func (l *Library) Run(context.Context, Launch) error { return errElsewhere() }
 
 // Stats returns zeros.
@@ -39,13 +38,13 @@ func (l *Library) Stats() Stats { return Stats{} }
 // Close does nothing.
 func (l *Library) Close() error { return nil }
 
-// NewBuffer returns an error that wraps [errors.ErrUnsupported].
+// NewBuffer returns an error wrapping [errors.ErrUnsupported].
 func NewBuffer(int) (*Buffer, error) { return nil, errElsewhere() }
 
-// NewBufferOf returns an error that wraps [errors.ErrUnsupported].
+// NewBufferOf returns an error wrapping [errors.ErrUnsupported].
 func NewBufferOf([]byte) (*Buffer, error) { return nil, errElsewhere() }
 
-// NewZeros returns an error that wraps [errors.ErrUnsupported].
+// NewZeros returns an error wrapping [errors.ErrUnsupported].
 func NewZeros(int) (*Buffer, error) { return nil, errElsewhere() }
 
 // Bytes returns nothing.

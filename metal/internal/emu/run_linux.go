@@ -33,9 +33,9 @@ type fault struct {
 	signal, write int32
 }
 
-// Run runs a kernel and waits until it has ended. Every mistake of the kernel or of
-// the launch is an error; what the kernel wrote before the mistake stays in the
-// buffers. Run ends early when ctx does, even if the kernel is in an endless loop.
+// Run runs a kernel and waits for it to end. Every mistake of the kernel or of the launch is an
+// error; bytes written before the mistake stay in the buffers. Run ends early when ctx does, even
+// if the kernel is in an endless loop.
 func (l *Library) Run(ctx context.Context, launch Launch) error {
 	if err := l.run(ctx, &launch); err != nil {
 		return fmt.Errorf("emu: kernel %s: %w", launch.Function, err)
@@ -111,9 +111,8 @@ func (l *Library) run(ctx context.Context, launch *Launch) error {
 	return b.check()
 }
 
-// dispatch lets the workers run all threadgroups, in pieces of consecutive
-// threadgroups: eight pieces for each worker, or one for each threadgroup if there are
-// fewer threadgroups than that.
+// dispatch lets the workers run all threadgroups, in chunks of consecutive threadgroups: eight
+// chunks per worker, or one per threadgroup if there are fewer threadgroups than that.
 func (l *Library) dispatch(ctx context.Context, workers []uintptr, d *dispatch, total uint64, b *bound) error {
 	pieces := min(total, uint64(len(workers))*8)
 	var next atomic.Uint64
@@ -158,9 +157,8 @@ func (l *Library) dispatch(ctx context.Context, workers []uintptr, d *dispatch, 
 	return nil
 }
 
-// stopAtEnd stops the workers once ctx ends, and returns when done is closed. A
-// worker that is asked to stop while it is between two kernels does not notice, so
-// the workers are asked again and again.
+// stopAtEnd stops the workers once ctx ends, and returns when done is closed. A worker between two
+// kernels does not notice a request to stop, so the requests are repeated.
 func (l *Library) stopAtEnd(ctx context.Context, workers []uintptr, done <-chan struct{}) {
 	select {
 	case <-done:
@@ -181,7 +179,7 @@ func (l *Library) stopAtEnd(ctx context.Context, workers []uintptr, done <-chan 
 	}
 }
 
-// workerError returns the error with which a worker's last run failed.
+// workerError returns the error of a worker's last run.
 func (l *Library) workerError(w uintptr, b *bound) error {
 	r, _, _ := purego.SyscallN(l.calls.workerErr, w)
 	message := text(pointer(r))
@@ -200,7 +198,7 @@ type bound struct {
 	addresses [32]uintptr
 	names     []Argument
 	buffers   []*Buffer // by index
-	owned     []*Buffer // the copies of bindings of bytes
+	owned     []*Buffer // copies made for bindings of bytes
 }
 
 // bind checks bindings against the arguments of k and returns their buffers. The caller
@@ -250,7 +248,7 @@ func (b *bound) name(i int) string {
 	return fmt.Sprintf("buffer %d", i)
 }
 
-// where says which byte of which buffer an address is; "" if it is near no buffer.
+// where names the buffer and the byte at an address; "" if it is near no buffer.
 func (b *bound) where(address uintptr) string {
 	for i, x := range b.buffers {
 		if x == nil {
@@ -263,7 +261,7 @@ func (b *bound) where(address uintptr) string {
 	return ""
 }
 
-// check returns an error if something was stored next to one of the buffers.
+// check returns an error if a store hit the bytes next to one of the buffers.
 func (b *bound) check() error {
 	for i, x := range b.buffers {
 		if x == nil {
@@ -276,9 +274,9 @@ func (b *bound) check() error {
 	return nil
 }
 
-// setConstants waits until no other run reads the library's function constants. Then
-// it sets those that values lists, and all others to zero. The caller must call
-// release when its run has ended.
+// setConstants waits until no other run is reading the library's function constants. Then it sets
+// the constants listed in values, and all others to zero. The caller must call release after its
+// run.
 func (l *Library) setConstants(ctx context.Context, values map[int]any) (release func(), err error) {
 	if len(l.constants) == 0 && len(values) == 0 {
 		return func() {}, nil

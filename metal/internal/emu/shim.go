@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// headers holds the files in shim/: Metal's language in C++, and the runtime.
-// shim/metal has files with the names that Metal sources include.
+// headers holds the files in shim/: Metal's language in C++, and the runtime. shim/metal has files
+// with the names included by Metal sources.
 //
 //go:embed shim
 var headers embed.FS

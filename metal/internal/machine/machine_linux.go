@@ -22,8 +22,8 @@ type Code struct {
 	symbols map[string]uint64 // offsets into text
 }
 
-// Load compiles C source with the clang at path, for this architecture, and loads its
-// functions. They may call only each other, and may have data only on the stack.
+// Load compiles C source with the clang at path, for this architecture, and loads its functions.
+// They may call only each other, and may have data only on the stack.
 func Load(ctx context.Context, path, source string) (*Code, error) {
 	target, ok := map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[runtime.GOARCH]
 	if !ok {
@@ -88,8 +88,7 @@ func (c *Code) load(f *elf.File) error {
 	return unix.Mprotect(c.text, unix.PROT_READ|unix.PROT_EXEC)
 }
 
-// relocate fills in the targets of calls, which are the only references that the code
-// may have.
+// relocate fills in the targets of calls, the only relocations supported.
 func (c *Code) relocate(text, rela []byte, symbols []elf.Symbol) error {
 	for ; len(rela) >= 24; rela = rela[24:] {
 		at, info := binary.LittleEndian.Uint64(rela), binary.LittleEndian.Uint64(rela[8:])

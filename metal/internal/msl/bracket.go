@@ -1,9 +1,8 @@
 package msl
 
-// closing returns the index of the token that closes the bracket at i, -1 if
-// none does. "[[" is closed by the second of its two "]". A "<" is taken for the
-// beginning of a template's arguments, in which other brackets nest; the result is
-// -1 if it turns out to be a comparison.
+// closing returns the index of the token closing the bracket at i, -1 if there is none. "[[" is
+// closed by the second of its two "]". A "<" is taken for the beginning of a template's arguments,
+// which may contain other brackets; the result is -1 if it turns out to be a comparison.
 func closing(ts []token, i int) int {
 	open := ts[i].text
 	if open == "[[" || open == "[" {
@@ -46,8 +45,8 @@ func closing(ts []token, i int) int {
 	return -1
 }
 
-// opening returns the index of the token open that belongs to the token shut at
-// the end of ts, -1 if there is none.
+// opening returns the index of the token open matching the token shut at the end of ts, -1 if there
+// is none.
 func opening(ts []token, open, shut string) int {
 	depth := 0
 	for j := len(ts) - 1; j >= 0; j-- {

@@ -50,7 +50,7 @@ func (r *rewriter) constant(s scope, i int) int {
 	return 0
 }
 
-// sum returns the value of a sum of numbers such as 600 + 3, which macros produce.
+// sum returns the value of a sum of numbers such as 600 + 3, as produced by macros.
 func sum(text string) (int, bool) {
 	total := 0
 	for _, t := range strings.Split(text, "+") {

@@ -1,8 +1,7 @@
 package msl
 
-// typeAt returns the number of tokens of the vector type that begins at token i,
-// 0 if none does. A vector type is a type such as float4, a name that may stand for
-// one, or vec<T, 4>.
+// typeAt returns the number of tokens of the vector type starting at token i, 0 if there is none. A
+// vector type is a type such as float4, a name that may stand for one, or vec<T, 4>.
 func (r *rewriter) typeAt(i int) int {
 	t := r.ts[min(i, len(r.ts)-1)]
 	switch {
@@ -18,9 +17,8 @@ func (r *rewriter) typeAt(i int) int {
 	return 0
 }
 
-// operand reports whether the operand of a cast can begin with t. With strict, a
-// sign does not count: the name in the parentheses before it may not be a type, and
-// the sign may be an operator.
+// operand reports whether the operand of a cast can start with t. With strict, a sign does not
+// count: the name in the preceding parentheses may not be a type, and the sign may be an operator.
 func operand(t token, strict bool) bool {
 	switch t.text {
 	case "(", "*":
@@ -56,9 +54,8 @@ func (r *rewriter) cast(s scope, i int) int {
 	return n + 2
 }
 
-// pointerCast rewrites (device half4*)p as
-// (device half4*)(msl_pointer<device half4*>)p, so that a lint sees a cast from one
-// address space to another.
+// pointerCast rewrites (device half4*)p as (device half4*)(msl_pointer<device half4*>)p, so that a
+// lint sees casts between address spaces.
 func (r *rewriter) pointerCast(s scope, i int) int {
 	if r.text(i) != "(" || !(castable(s.prev) || s.prev.text == ")") {
 		return 0

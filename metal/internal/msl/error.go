@@ -6,19 +6,18 @@ import (
 	"strings"
 )
 
-// Error reports something that a source may not contain.
+// Error reports a construct not allowed in a source.
 type Error struct {
 	File string
 	Line int
 	Text string
 }
 
-// Error returns the error in the form that compilers use: file:line: error: text.
+// Error returns the error in the form used by compilers: file:line: error: text.
 func (e *Error) Error() string { return fmt.Sprintf("%s:%d: error: %s", e.File, e.Line, e.Text) }
 
-// marker reads a preprocessor line that says where the next line comes from:
-// # 12 "a.metal" or #line 12 "a.metal". file may be empty. ok is false for other
-// lines.
+// marker parses a preprocessor line giving the origin of the next line:
+// # 12 "a.metal" or #line 12 "a.metal". file may be empty. ok is false for other lines.
 func marker(s string) (line int, file string, ok bool) {
 	s, ok = strings.CutPrefix(strings.TrimLeft(s, " \t"), "#")
 	if !ok {
@@ -56,7 +55,7 @@ func position(ts []token, i int) (file string, line int) {
 	return file, line
 }
 
-// fail records an error at token i. Only the first error is kept.
+// fail records an error at token i, keeping only the first error.
 func (r *rewriter) fail(i int, format string, a ...any) {
 	if r.err == nil {
 		file, line := position(r.ts, i)

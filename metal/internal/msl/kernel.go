@@ -1,7 +1,7 @@
 package msl
 
-// Kernel is a kernel that can be launched: a kernel function, or an explicit
-// instantiation of a kernel template under its host name.
+// Kernel is a launchable kernel: a kernel function, or an explicit instantiation of a kernel
+// template under its host name.
 type Kernel struct {
 	Name       string
 	Params     []Param
@@ -19,7 +19,7 @@ type Param struct {
 // Source is where a kernel's parameter comes from.
 type Source int
 
-// The sources of parameters. The comment of each says the attribute that selects it.
+// The sources of parameters. The comment of each names the attribute selecting it.
 const (
 	Unknown     Source = iota // no attribute; the parameter is zero
 	Buffer                    // [[buffer(n)]]
@@ -30,7 +30,7 @@ const (
 	ThreadIndex               // thread_index_in_threadgroup
 	Lane                      // thread_index_in_simdgroup
 	Simdgroup                 // simdgroup_index_in_threadgroup
-	Size                      // threads_per_threadgroup: those of this threadgroup, fewer at a grid's edge
+	Size                      // threads_per_threadgroup: the size of this threadgroup, smaller at a grid's edge
 	FullSize                  // dispatch_threads_per_threadgroup
 	Groups                    // threadgroups_per_grid
 	Grid                      // threads_per_grid
@@ -38,7 +38,7 @@ const (
 	Simdgroups                // simdgroups_per_threadgroup
 )
 
-// source returns the Source that an attribute selects, Unknown if it selects none.
+// source returns the Source selected by an attribute, Unknown if it selects none.
 func source(attribute string) Source {
 	switch attribute {
 	case "buffer":

@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// params returns the parameters of a kernel. ts is the parameter list without its
-// parentheses. Buffers and threadgroup memory without an attribute are numbered in
-// order, as in Metal.
+// params returns the parameters of a kernel. ts is the parameter list without its parentheses.
+// Buffers and threadgroup memory without an attribute are numbered in order, as in Metal.
 func (r *rewriter) params(ts []token, f function) []Param {
 	var out []Param
 	buffers, memories, positions := 0, 0, 0
@@ -49,8 +48,7 @@ func (r *rewriter) params(ts []token, f function) []Param {
 	return out
 }
 
-// comma returns the index of the first comma outside of brackets, len(ts) if
-// there is none.
+// comma returns the index of the first comma outside of brackets, len(ts) if there is none.
 func comma(ts []token) int {
 	for i := 0; i < len(ts); i++ {
 		switch ts[i].text {
@@ -104,11 +102,11 @@ func (r *rewriter) param(ts []token, f function) (Param, bool) {
 	return p, true
 }
 
-// maxArguments is how many buffers, and how many pieces of threadgroup memory, a kernel can have.
+// maxArguments is the limit on a kernel's buffers, and on its pieces of threadgroup memory.
 const maxArguments = 31
 
-// attribute is one of the attributes between [[ and ]]: its name, and the text
-// in its parentheses, "" if it has none.
+// attribute is one of the attributes between [[ and ]]: its name, and the text in its parentheses,
+// "" if it has none.
 type attribute struct{ name, text string }
 
 func attributes(ts []token) []attribute {

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// Unit is a source that has been read.
+// Unit is a parsed source.
 type Unit struct {
 	Kernels   []Kernel
 	Constants []Constant
 	Source    string // the source as C++ for the shim's headers, line by line
-	Tables    string // C++ for the tables that a library exports
+	Tables    string // C++ for the tables exported by a library
 	Instances string // C++ that is compiled but never run: every instance of a template, because Source has only the templates
 }
 
@@ -42,13 +42,12 @@ func Reflect(src string) ([]Kernel, error) {
 	return u.Kernels, nil
 }
 
-// rewriter goes through a source twice: survey finds what is declared, rewrite
-// writes the result.
+// rewriter goes through a source twice: survey finds declarations, rewrite writes the result.
 type rewriter struct {
 	ts        []token
 	named     map[string]bool // names that may stand for vector types
 	bodies    [][2]int        // the tokens of the braces around each kernel's body
-	removed   [][2]int        // the first and last tokens of what is left out of the result
+	removed   [][2]int        // the first and last tokens of the ranges removed from the result
 	functions []function
 	instances []instance
 	constants []Constant
@@ -56,9 +55,8 @@ type rewriter struct {
 	err       *Error
 }
 
-// rewrite writes all tokens, and replaces some of them. Each rule looks at the
-// tokens from i on and returns how many tokens it has dealt with, 0 if the rule
-// does not apply.
+// rewrite writes all tokens, replacing some of them. Each rule looks at the tokens from i on and
+// returns the number of tokens it has handled, 0 if the rule does not apply.
 func (r *rewriter) rewrite() {
 	rules := []func(s scope, i int) int{r.remove, r.attribute, r.constant, r.storage, r.cast, r.pointerCast, r.construct, r.staticCast}
 	var s scope
@@ -84,7 +82,7 @@ func (r *rewriter) rewrite() {
 	}
 }
 
-// scope says where in a source a token is.
+// scope is the context of a token in a source.
 type scope struct {
 	depth, paren int   // the numbers of open braces and open parentheses
 	prev         token // the token before it
@@ -104,7 +102,7 @@ func (s *scope) enter(t token) {
 	s.prev = t
 }
 
-// write writes a token; float literals get the suffix that Metal implies.
+// write writes a token, adding the suffix implied by Metal to float literals.
 func (r *rewriter) write(t token) {
 	r.out.WriteString(t.space)
 	r.out.WriteString(t.text)
@@ -113,7 +111,7 @@ func (r *rewriter) write(t token) {
 	}
 }
 
-// remove leaves out explicit instantiations: Tables and Instances have them.
+// remove removes explicit instantiations, which are in Tables and Instances.
 func (r *rewriter) remove(_ scope, i int) int {
 	for _, x := range r.removed {
 		if x[0] == i {
@@ -124,8 +122,8 @@ func (r *rewriter) remove(_ scope, i int) int {
 	return 0
 }
 
-// attribute leaves out attributes, because the shim's headers define their words as
-// macros. [[kernel]] becomes the word kernel.
+// attribute removes attributes, because the shim's headers define their words as macros. [[kernel]]
+// becomes the word kernel.
 func (r *rewriter) attribute(_ scope, i int) int {
 	if r.text(i) != "[[" {
 		return 0
@@ -141,8 +139,8 @@ func (r *rewriter) attribute(_ scope, i int) int {
 	return e + 1 - i
 }
 
-// spaces returns the space before ts, and the spaces between them that contain
-// newlines, so that line numbers stay right.
+// spaces returns the space before ts, and the spaces between them containing newlines, which keeps
+// line numbers right.
 func spaces(ts []token) string {
 	var b strings.Builder
 	for i, t := range ts {
@@ -153,7 +151,7 @@ func spaces(ts []token) string {
 	return b.String()
 }
 
-// check records an error if token i is something that Metal does not have.
+// check records an error if token i is a construct that Metal lacks.
 func (r *rewriter) check(i int) {
 	t := r.ts[i]
 	switch t.kind {

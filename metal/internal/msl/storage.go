@@ -2,8 +2,7 @@ package msl
 
 import "fmt"
 
-// storage rewrites the threadgroup variables that a kernel's body declares as
-// references. It rewrites
+// storage rewrites the threadgroup variables declared in a kernel's body as references. It rewrites
 //
 //	threadgroup float a[16], b[2][8];
 //
@@ -11,9 +10,8 @@ import "fmt"
 //
 //	typedef float msl_type_a[16], msl_type_b[2][8]; MSL_STORAGE(msl_type_a, a); MSL_STORAGE(msl_type_b, b);
 //
-// because only the compiler knows how large a type is. A declaration that storage
-// does not understand is an error: without one, each thread would silently get an
-// array of its own.
+// because only the compiler knows how large a type is. An unsupported declaration is an error: otherwise
+// each thread would silently get an array of its own.
 func (r *rewriter) storage(s scope, i int) int {
 	if r.text(i) != "threadgroup" || s.depth == 0 || s.paren != 0 {
 		return 0
@@ -71,14 +69,14 @@ func statement(t token) bool {
 	return false
 }
 
-// declarator is one of the variables that a declaration declares.
+// declarator is one of the variables declared by a declaration.
 type declarator struct {
 	name             int // the index of the name's token, -1 if there is none
 	pointer, initial bool
 }
 
-// declarators returns the variables that tokens [i, end) declare. The tokens of the
-// first one begin with the type.
+// declarators returns the variables declared by tokens [i, end). The tokens of the first one start with
+// the type.
 func (r *rewriter) declarators(i, end int) []declarator {
 	out := []declarator{{name: -1}}
 	for ; i < end; i++ {

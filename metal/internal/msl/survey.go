@@ -25,15 +25,15 @@ type function struct {
 	template bool
 }
 
-// instance is an explicit instantiation, under a name, of the kernel template base. expr is
-// the template with its arguments.
+// instance is an explicit instantiation, under a name, of the kernel template base. expr is the
+// template with its arguments.
 type instance struct {
 	name, base, expr string
 	at               int
 }
 
-// survey finds declarations: kernels, instantiations, and the names that may stand
-// for vector types, which are template parameters and aliases.
+// survey finds declarations: kernels, instantiations, and the names that may stand for vector
+// types, which are template parameters and aliases.
 func (r *rewriter) survey() {
 	depth, paren := 0, 0
 	for i := 0; i < len(r.ts); i++ {
@@ -80,8 +80,8 @@ func (r *rewriter) text(i int) string {
 	return r.ts[i].text
 }
 
-// until returns the index of the first token with that text, from i on and outside
-// of brackets. If there is none, it returns the index of the end token.
+// until returns the index of the first token with the given text, from i on and outside of
+// brackets. If there is none, it returns the index of the end token.
 func (r *rewriter) until(i int, text string) int {
 	for ; i < len(r.ts)-1; i++ {
 		switch t := r.ts[i].text; {
@@ -96,8 +96,8 @@ func (r *rewriter) until(i int, text string) int {
 	return len(r.ts) - 1
 }
 
-// alias records that the name at token name may stand for a vector type, if the
-// type from token `from` to the next semicolon is a vector type.
+// alias records that the name at token name may stand for a vector type, if the type from token
+// `from` to the next semicolon is a vector type.
 func (r *rewriter) alias(name int, ok bool, from int) {
 	if !ok || from >= len(r.ts) || r.ts[name].kind != ident {
 		return
@@ -112,7 +112,7 @@ func (r *rewriter) alias(name int, ok bool, from int) {
 	}
 }
 
-// kernel records the kernel function that is declared after token i.
+// kernel records the kernel function declared after token i.
 func (r *rewriter) kernel(i int) {
 	var f function
 	j := i
@@ -151,7 +151,7 @@ func (r *rewriter) kernel(i int) {
 	r.functions = append(r.functions, f)
 }
 
-// maxThreads returns what [[max_total_threads_per_threadgroup(n)]] says, 0 without it.
+// maxThreads returns the n of [[max_total_threads_per_threadgroup(n)]], 0 without it.
 func maxThreads(ts []token) int {
 	for _, a := range attributes(ts) {
 		if a.name == "max_total_threads_per_threadgroup" {
@@ -164,8 +164,8 @@ func maxThreads(ts []token) int {
 	return 0
 }
 
-// instance records the explicit instantiation that begins at token i, the word
-// "template", and returns the index of its semicolon.
+// instance records the explicit instantiation starting at token i, the word "template", and returns
+// the index of its semicolon.
 func (r *rewriter) instance(i int) int {
 	e := closing(r.ts, i+1)
 	if e < 0 {
@@ -203,7 +203,7 @@ func (r *rewriter) instance(i int) int {
 	return end
 }
 
-// unquote returns the value of adjacent string literals, which macros produce.
+// unquote returns the value of adjacent string literals, as produced by macros.
 func unquote(text string) string {
 	var b strings.Builder
 	for i, s := range strings.Split(text, `"`) {
@@ -224,8 +224,7 @@ func (r *rewriter) inKernel(i int) bool {
 	return false
 }
 
-// kernels returns the kernels that can be launched: functions that are not
-// templates, and instantiations.
+// kernels returns the launchable kernels: functions that are not templates, and instantiations.
 func (r *rewriter) kernels() []Kernel {
 	var out []Kernel
 	seen := map[string]bool{}
@@ -263,7 +262,7 @@ func (r *rewriter) base(in instance) *function {
 	return nil
 }
 
-// components returns how many components a type has: 1 for types that are not vectors.
+// components returns the number of components of a type: 1 for types that are not vectors.
 func components(typ string) int {
 	if vector(strings.TrimPrefix(typ, "const ")) {
 		return int(typ[len(typ)-1] - '0')

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// tables returns C++ text: a function for each kernel that binds its parameters,
-// and the tables msl_kernels and msl_fcs of abi.h.
+// tables returns C++ text: a function for each kernel, binding its parameters, and the tables
+// msl_kernels and msl_fcs of abi.h.
 func (r *rewriter) tables() string {
 	var b, rows strings.Builder
 	n := 0
@@ -40,8 +40,8 @@ func (r *rewriter) tables() string {
 	return b.String()
 }
 
-// Args returns the memory arguments of k in the form that abi.h defines, followed by
-// "threads:n;" if the kernel limits the threads of a threadgroup.
+// Args returns the memory arguments of k in the form defined by abi.h, followed by "threads:n;" if
+// the kernel limits the threads of a threadgroup.
 func (k Kernel) Args() string {
 	var b strings.Builder
 	for _, p := range k.Params {

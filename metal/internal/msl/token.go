@@ -2,7 +2,7 @@ package msl
 
 import "strings"
 
-// kind says what a token is.
+// kind is the kind of a token.
 type kind byte
 
 const (
@@ -13,17 +13,15 @@ const (
 	end // after the last token; its space is the space at the end of the source
 )
 
-// token is a token, with the space before it: blanks, comments and preprocessor
-// lines.
+// token is a token, with the space before it: blanks, comments and preprocessor lines.
 type token struct {
 	space, text string
 	kind        kind
 }
 
-// lex splits a source into tokens, of which the last has kind end. The spaces and
-// texts of the tokens together are the source, except for #pragma lines: of these
-// only those of contraction, "#pragma clang fp", are kept. lex accepts any text;
-// what is not Metal becomes punctuation.
+// lex splits a source into tokens, the last having kind end. The spaces and texts of the tokens
+// together are the source, except for #pragma lines: only the contraction pragmas, "#pragma clang
+// fp", are kept. lex accepts any text, turning anything unknown into punctuation.
 func lex(src string) []token {
 	var out []token
 	var space strings.Builder
@@ -44,8 +42,8 @@ func lex(src string) []token {
 	return append(out, token{space.String(), "", end})
 }
 
-// skip returns the length of the space at the beginning of s, and the text of it
-// that is kept. n is 0 if s begins with a token.
+// skip returns the length of the space at the beginning of s, and the part of its text to keep. n
+// is 0 if s begins with a token.
 func skip(s string, lineStart bool) (n int, keep string) {
 	switch {
 	case strings.IndexByte(" \t\r\n\v\f", s[0]) >= 0:
@@ -71,8 +69,8 @@ func skip(s string, lineStart bool) (n int, keep string) {
 	return 0, ""
 }
 
-// lineEnd returns the length of the first line of s, without its newline. Lines that
-// a backslash continues count as one line.
+// lineEnd returns the length of the first line of s, without its newline. Lines continued by a
+// backslash count as one line.
 func lineEnd(s string) int {
 	for i := range len(s) {
 		if s[i] == '\n' && (i == 0 || s[i-1] != '\\') {
@@ -82,7 +80,7 @@ func lineEnd(s string) int {
 	return len(s)
 }
 
-// next returns the kind and the length of the token that s begins with.
+// next returns the kind and the length of the token at the start of s.
 func next(s string) (kind, int) {
 	switch c := s[0]; {
 	case c == '"' || c == '\'':
@@ -121,8 +119,8 @@ func word(c byte) bool {
 	return c == '_' || c == '$' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || digit(c) || c >= 0x80
 }
 
-// exponent reports whether a sign that follows s, the beginning of a number, belongs
-// to the number's exponent.
+// exponent reports whether a sign following s, the beginning of a number, belongs to the number's
+// exponent.
 func exponent(s string) bool {
 	hex := strings.HasPrefix(s, "0x") || strings.HasPrefix(s, "0X")
 	switch s[len(s)-1] {

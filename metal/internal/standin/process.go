@@ -14,21 +14,21 @@ import (
 	"github.com/gomoe/gomoe/metal/internal/emu"
 )
 
-// process holds what all stand-ins of a process share. A Go function that C can call is never
-// freed, and a process can have some thousand of them. So all stand-ins share one, whose first
-// argument is the number of the stand-in.
+// process holds the state shared by all stand-ins of a process. A Go function callable from C is
+// never freed, and a process can have some thousand of them. So all stand-ins share one, passing
+// the number of the stand-in as the first argument.
 type process struct {
 	// locks is a page of locks. Function constants are variables of a library of kernels,
 	// and all stand-ins of the process share that library.
 	locks   uintptr
-	compile uintptr // the function that C calls
+	compile uintptr // the function called from C
 
 	mu        sync.Mutex
 	last      uintptr
 	compilers map[uintptr]compiler // by number
 }
 
-// compiler compiles a source in a version of the language, with Metal's number for it.
+// compiler compiles a source in a version of the language, given by Metal's number.
 type compiler func(source string, language uintptr, fast bool) (path string, err error)
 
 var shared = sync.OnceValues(func() (*process, error) {
@@ -41,7 +41,7 @@ var shared = sync.OnceValues(func() (*process, error) {
 	return p, nil
 })
 
-// add returns the number of a new stand-in, whose compiler is compile.
+// add returns the number of a new stand-in using compile.
 func (p *process) add(compile compiler) uintptr {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -56,8 +56,8 @@ func (p *process) remove(number uintptr) {
 	delete(p.compilers, number)
 }
 
-// called compiles a source of n bytes for the stand-in with a number. It writes the path of
-// the shared object to out, which has room bytes, and returns 0. If that fails, it writes the
+// called compiles a source of n bytes for the stand-in with a number. It writes the path of the
+// shared object to out, which has room bytes, and returns 0. If compiling fails, it writes the
 // compiler's text and returns 1.
 func (p *process) called(number uintptr, source *byte, n, language, fast uintptr, out *byte, room uintptr) uintptr {
 	p.mu.Lock()

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// files holds the stand-in's text: standin.cpp and the files that it includes.
+// files holds the stand-in's text: standin.cpp and the files included by it.
 //
 //go:embed native
 var files embed.FS
 
-// source returns the stand-in as one text. The first include of each of its own files is
-// replaced by the file's text, with #line directives that say where the text is from. An
-// include of another file, such as abi.h of the emulated GPU, stays.
+// source returns the stand-in as one text. The first include of each of its own files is replaced
+// by the file's text, with #line directives giving the origin. An include of another file, such as
+// abi.h of the emulated GPU, stays.
 func source() (string, error) {
 	var out strings.Builder
 	err := include(&out, "standin.cpp", map[string]bool{})

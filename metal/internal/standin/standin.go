@@ -21,8 +21,8 @@ import (
 	"github.com/gomoe/gomoe/metal/internal/emu"
 )
 
-// Standin is one stand-in. Its objects and its Report are apart from those of all others in
-// the process. Several goroutines may call its methods at once, except Close.
+// Standin is one stand-in. Its objects and its Report are separate from all others in the process.
+// Several goroutines may call its methods at once, except Close.
 type Standin struct {
 	handle uintptr
 	number uintptr // its number in the process
@@ -43,8 +43,8 @@ type settings struct {
 	count                              uint32
 }
 
-// Open builds the stand-in with compiler c, or takes it from c's cache, and opens it. While it
-// is open, c also compiles its sources, until ctx ends.
+// Open builds the stand-in with compiler c, or takes it from c's cache, and opens it. While it is
+// open, c also compiles its sources, until ctx ends.
 func Open(ctx context.Context, c *emu.Compiler, o Options) (*Standin, error) {
 	text, err := source()
 	if err != nil {
@@ -98,7 +98,7 @@ func Open(ctx context.Context, c *emu.Compiler, o Options) (*Standin, error) {
 	return s, nil
 }
 
-// milliseconds converts d, or usual if d is 0. The result is some weeks at most.
+// milliseconds converts d, or usual if d is 0, capping the result at some weeks.
 func milliseconds(d, usual time.Duration) uint32 {
 	if d == 0 {
 		d = usual
@@ -106,8 +106,8 @@ func milliseconds(d, usual time.Duration) uint32 {
 	return uint32(min(d.Milliseconds(), math.MaxInt32))
 }
 
-// loadCopy opens a copy of a library, so that nobody else has its variables. The copy is
-// removed from the disk at once.
+// loadCopy opens a copy of a library, giving it variables of its own. The copy is removed from the
+// disk immediately.
 func loadCopy(path string) (uintptr, error) {
 	dir, err := os.MkdirTemp("", "standin")
 	if err != nil {
@@ -135,16 +135,16 @@ func loadCopy(path string) (uintptr, error) {
 // Metal for mtl.Load.
 func (s *Standin) Handle() uintptr { return s.handle }
 
-// FailCommandBuffer makes one command buffer fail with an NSError before it does anything: the
-// first command buffer that begins if after is 0, the second if after is 1.
+// FailCommandBuffer makes one command buffer fail with an NSError before doing anything: the first
+// command buffer starting if after is 0, the second if after is 1.
 func (s *Standin) FailCommandBuffer(after int, domain string, code int, text string) {
 	d, t := append([]byte(domain), 0), append([]byte(text), 0)
 	purego.SyscallN(s.fail, uintptr(after), uintptr(unsafe.Pointer(&d[0])), uintptr(code), uintptr(unsafe.Pointer(&t[0])))
 }
 
-// Methods returns the methods of Foundation's and Metal's classes, except those of every
-// object: "MTLDevice -newBufferWithLength:options: pww". The letters are the types of the
-// result and of the arguments: see types in native/standin.cpp.
+// Methods returns the methods of Foundation's and Metal's classes, except the methods common to all
+// objects: "MTLDevice -newBufferWithLength:options: pww". The letters are the types of the result
+// and of the arguments: see types in native/standin.cpp.
 func (s *Standin) Methods() []string {
 	var all []string
 	for i := uintptr(0); ; i++ {
@@ -156,7 +156,7 @@ func (s *Standin) Methods() []string {
 	}
 }
 
-// Report returns what has happened so far, or up to Close if the stand-in is closed.
+// Report returns the events so far, or up to Close if the stand-in is closed.
 func (s *Standin) Report() *Report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,7 +186,7 @@ func (s *Standin) Report() *Report {
 	return r
 }
 
-// Counts returns what has happened so far, or up to Close if the stand-in is closed.
+// Counts returns the work so far, or up to Close if the stand-in is closed.
 func (s *Standin) Counts() counts.Device {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -197,7 +197,7 @@ func (s *Standin) Counts() counts.Device {
 }
 
 func (s *Standin) countsNow() counts.Device {
-	n := new([24]uint64) // as many as there are fields
+	n := new([24]uint64) // one per field
 	purego.SyscallN(s.counts, uintptr(unsafe.Pointer(n)))
 	at := 0
 	next := func() int64 { at++; return int64(n[at-1]) }

@@ -11,7 +11,7 @@ import (
 	"github.com/gomoe/gomoe/metal/internal/emu"
 )
 
-// Standin is a stand-in, of which there are none here.
+// Standin would be a stand-in; on this system there are none.
 type Standin struct{}
 
 // Open returns an error: the stand-in is for Linux.
