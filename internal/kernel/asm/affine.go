@@ -17,8 +17,8 @@ const (
 	affineEach    = 40
 )
 
-// affine writes the functions that decode MLX's affine quantisation: integers of some bits in
-// words of 32, times the scale of their group, plus its bias, each rounded.
+// affine writes the functions decoding MLX's affine quantization: integers of the given number of
+// bits in 32-bit words, times the scale of their group, plus its bias, each rounded.
 func (q quantSet) affine(bits int) {
 	name := fmt.Sprintf("%sAffine%d", q.name, bits)
 	onWork(name)

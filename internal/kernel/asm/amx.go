@@ -8,8 +8,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Offsets of the fields of type halfWork in package gemm that are behind those that it
-// has in common with type work. Package gemm checks them.
+// Offsets of the fields of type halfWork in package gemm following the fields in common with type
+// work. Package gemm checks them.
 const (
 	workBlocks = 64
 	workConfig = 72
@@ -20,9 +20,8 @@ const (
 	workSixteen    = 104
 )
 
-// vex returns the first three bytes of an instruction of map 0F38. They have the upper
-// bits of the numbers of the general registers index and base, which may be nil, and a
-// tile in field vvvv.
+// vex returns the first three bytes of an instruction of map 0F38. They hold the upper bits of the
+// numbers of the general registers index and base, which may be nil, and a tile in field vvvv.
 func vex(index, base reg.Register, tile int, prefix byte) []byte {
 	not := func(r reg.Register) byte {
 		if r != nil && number(r) >= 8 {
@@ -44,8 +43,8 @@ func number(r reg.Register) int {
 	panic("not a general register")
 }
 
-// at returns the bytes of the operands of an instruction on a tile and the memory at
-// base + index·1 + disp.
+// at returns the bytes of the operands of an instruction on a tile and the memory at base + index·1
+// + disp.
 func at(tile int, base, index reg.Register, disp int8) []byte {
 	return []byte{1<<6 | byte(tile)<<3 | 4, byte(number(index)&7)<<3 | byte(number(base)&7), byte(disp)}
 }
@@ -69,11 +68,11 @@ func tileDot(sum, x, y int) {
 	code(fmt.Sprintf("TDPBF16PS TMM%d, TMM%d, TMM%d", y, x, sum), append(vex(nil, nil, y, prefixF3), 0x5c, 0xc0|byte(sum)<<3|byte(x))...)
 }
 
-// amxTile writes a function for C = A·B, or C += A·B, where C is blocks of rows by cols
-// tiles, one below the other. A is read where it lies, or from squares. One assembly function
-// configures, uses and releases the tiles, so that the goroutine cannot lose them. If round is
-// set, C is of bf16 and is not added to; the sums of a block go through memory of their own,
-// as no instruction reads vectors from tiles.
+// amxTile writes a function for C = A·B, or C += A·B, where C is blocks of rows by cols tiles,
+// stacked vertically. A is read in place, or from squares. One assembly function configures, uses
+// and releases the tiles, so that the goroutine cannot lose them. If round is set, C is bf16 and is
+// not added to; the sums of a block go through a buffer of their own, because no instruction reads
+// vectors from tiles.
 func amxTile(rows, cols int, round bool) {
 	name, what := fmt.Sprintf("amxTile%dx%d", rows, cols), "multiplies"
 	if round {
@@ -84,11 +83,11 @@ func amxTile(rows, cols int, round bool) {
 	t := Load(Param("t"), reg.RAX)
 	load := func(offset int, r reg.GPPhysical) { MOVQ(Mem{Base: t, Disp: offset}, r) }
 	var (
-		left, steps               = reg.RCX, reg.RDX // the blocks left, and the steps left
+		left, steps               = reg.RCX, reg.RDX // remaining blocks and steps
 		a0, a1, astride, next     = reg.RSI, reg.R11, reg.R13, reg.R12
 		b, bstride                = reg.RDI, reg.R9
 		c, tmp                    = reg.R8, reg.RBX
-		start, sixteen            = reg.R10, reg.R15 // of A in this block, and from there to 16 rows below
+		start, sixteen            = reg.R10, reg.R15 // start of A in this block, and the distance to 16 rows below
 		sum, x, y             int = 0, 4, 6
 	)
 	load(workConfig, tmp)
@@ -100,9 +99,9 @@ func amxTile(rows, cols int, round bool) {
 	load(workRowStride, astride)
 	load(workSquareStep, next)
 	MOVQ(U32(64*cols), bstride)
-	// each calls do for every sum, with the address of its part of C and the distance of rows.
+	// each calls do for every sum, passing the address of its part of C and the row stride.
 	each := func(do func(tile int, base, stride reg.Register, disp int8)) {
-		cstride, row := steps, tmp // which are not needed between blocks
+		cstride, row := steps, tmp // free between blocks
 		load(workCStride, cstride)
 		MOVQ(c, row)
 		for i := range rows {
@@ -110,7 +109,7 @@ func amxTile(rows, cols int, round bool) {
 				do(sum+2*i+j, row, cstride, int8(64*j))
 			}
 			if i < rows-1 {
-				rows16 := a1 // which is not needed either
+				rows16 := a1 // free between blocks, too
 				MOVQ(cstride, rows16)
 				SHLQ(Imm(4), rows16)
 				ADDQ(rows16, row)

@@ -7,16 +7,14 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 )
 
-// amxStream writes a function that adds A·B to sums in memory, for few rows of A, with the
-// bits of TDPBF16PS. It reads groups of 32 rows of B where they lie. In a group the sums over
-// even rows and those over odd rows are chains of multiply-adds of float32 that begin with 0;
-// the sum of both is added to the sum in memory. While it runs, numbers below the normal ones
-// count as 0 and become 0.
+// amxStream writes a function adding A·B to sums in memory, for few rows of A, with the bits of
+// TDPBF16PS. It reads groups of 32 rows of B in place. In a group the sums over even rows and the
+// sums over odd rows are chains of float32 multiply-adds starting with 0; their total is added to
+// the sum in memory. While it is running, subnormal numbers count as 0 and results flush to 0.
 //
-// `deep` counts groups. A is widened; its numbers lie by group, pair of rows of B, row of A,
-// and even before odd. B is read in rounds of 4/rows vectors of 32 columns. The sums of a
-// round lie together: by vector and row, those of its even columns before those of its odd
-// ones.
+// `deep` counts groups. A is widened; its numbers are ordered by group, pair of rows of B, row of
+// A, and even before odd. B is read in rounds of 4/rows vectors of 32 columns. The sums of a round
+// are contiguous: by vector and row, the sums of even columns before those of odd ones.
 func amxStream(rows int) {
 	name := fmt.Sprintf("amxStream%d", rows)
 	onWork(name)
@@ -74,7 +72,7 @@ func amxStream(rows int) {
 	ADDQ(I32(64*vecs), strip)
 	SUBQ(I32(64*vecs), left)
 	JNZ(LabelRef("round"))
-	MOVQ(row, b) // the last round ends behind the group's last row
+	MOVQ(row, b) // the last round ends after the group's last row
 	MOVQ(x, a)
 	columns := field(t, workCols)
 	SUBQ(I32(64*vecs), columns)

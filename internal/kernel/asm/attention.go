@@ -22,10 +22,9 @@ const (
 	productAdd     = 64
 )
 
-// product writes a function for C = A·B, or C += A·B if add is set. C is tiles of s.rows rows
-// and vecs vectors, one below the other. A is read where it lies: if byRow is set, element
-// i,p is element p of row i, otherwise it is element i of row p. Rows of A begin astride
-// bytes apart.
+// product writes a function for C = A·B, or C += A·B if add is set. C is tiles of s.rows rows and
+// vecs vectors, stacked vertically. A is read in place: if byRow is set, element i,p is element p
+// of row i, otherwise it is element i of row p. The row stride of A is astride bytes.
 func (s set) product(byRow bool, vecs int) {
 	name := fmt.Sprintf("%sByCol%d", s.name, vecs)
 	if byRow {
@@ -158,14 +157,14 @@ const (
 	scoresRows   = 40
 	scoresBase   = 48
 	scoresFill   = 52
-	scoresTop    = 56 // 16 float32, as those that follow
+	scoresTop    = 56 // 16 float32, like the following fields
 	scoresTotal  = scoresTop + 64
 	scoresLSE    = scoresTotal + 64
 	scoresDelta  = scoresLSE + 64
 )
 
-// lanesOf writes a function of one argument, a laneScores. body writes the instructions for
-// a vector of the 16 queries; `at` is the vector's offset in bytes in a row of 16.
+// lanesOf writes a function of one argument, a laneScores. body writes the instructions for a
+// vector of the 16 queries; `at` is the vector's offset in bytes in a row of 16.
 func (s set) lanesOf(name, doc string, body func(t reg.Register, at int)) {
 	name = s.name + name
 	onWork(name)
@@ -178,8 +177,8 @@ func (s set) lanesOf(name, doc string, body func(t reg.Register, at int)) {
 	RET()
 }
 
-// rows writes a loop over the rows of matrices, at least one. Fields of t point to the
-// matrices, and field count has the number of rows. body writes what is done to a row.
+// rows writes a loop over the rows of matrices, at least one. Fields of t point to the matrices,
+// and field count has the number of rows. body writes the instructions for a row.
 func rows(label string, t reg.Register, fields []int, stride reg.Register, count, at int, body func(m []Mem)) {
 	n := field(t, count)
 	var m []Mem
@@ -195,8 +194,8 @@ func rows(label string, t reg.Register, fields []int, stride reg.Register, count
 	JNZ(LabelRef(label))
 }
 
-// power returns a function with the bits of exp that keeps its constants in registers, if
-// there are enough of these.
+// power returns a function with the bits of exp, keeping its constants in registers if there are
+// enough.
 func (s set) power() func(x reg.VecVirtual) reg.VecVirtual {
 	if !s.wide {
 		return s.exp
@@ -228,8 +227,8 @@ func (s set) power() func(x reg.VecVirtual) reg.VecVirtual {
 	}
 }
 
-// softmaxBlock writes the function that adds the scores of 16 queries and a block of keys
-// to a softmax over all keys: see lanes.softmax in package attention.
+// softmaxBlock writes the function adding the scores of 16 queries and a block of keys to a softmax
+// over all keys: see lanes.softmax in package attention.
 func (s set) softmaxBlock() {
 	s.lanesOf("SoftmaxBlock", "takes a block of keys into the softmax of 16 queries", func(t reg.Register, at int) {
 		label := func(name string) string { return fmt.Sprintf("%s%d", name, at) }
@@ -238,10 +237,10 @@ func (s set) softmaxBlock() {
 		top := s.vector()
 		VMOVAPS(before, top)
 		rows(label("max"), t, []int{scoresP}, stride, scoresKeys, at, func(m []Mem) {
-			VMAXPS(top, s.load(m[0]), top) // passes over NaN
+			VMAXPS(top, s.load(m[0]), top) // skips NaN
 		})
 		VMOVUPS(top, Mem{Base: t, Disp: scoresTop + at})
-		// Where all scores are -Inf the shift is 0: -Inf - (-Inf) would be NaN.
+		// If all scores are -Inf the shift is 0: -Inf - (-Inf) would be NaN.
 		shift := s.vector()
 		least := s.load(s.number(math.Inf(-1)))
 		if s.wide {
@@ -256,7 +255,7 @@ func (s set) softmaxBlock() {
 		keep := exp(before)
 		total := s.load(Mem{Base: t, Disp: scoresTotal + at})
 		VMULPS(keep, total, total)
-		// Without a larger score the sums need no scaling.
+		// Without a larger score the sums need no rescaling.
 		changed, all := GP32(), uint32(0xff)
 		if s.wide {
 			k := K()
@@ -287,8 +286,8 @@ func (s set) softmaxBlock() {
 	})
 }
 
-// scoresGrad writes the function that replaces scores by p, and dp by ds, for 16 queries:
-// see lanes.grad in package attention.
+// scoresGrad writes the function replacing scores by p, and dp by ds, for 16 queries: see
+// lanes.grad in package attention.
 func (s set) scoresGrad() {
 	s.lanesOf("ScoresGrad", "is p = exp(s - lse), ds = p·(dp - delta) for 16 queries", func(t reg.Register, at int) {
 		stride, exp := field(t, scoresStride), s.power()
@@ -304,13 +303,13 @@ func (s set) scoresGrad() {
 	})
 }
 
-// scoresMask writes the function that sets p to fill where the key is behind the query:
-// where the row is greater than base plus the query's lane.
+// scoresMask writes the function setting p to fill for keys after the query: where the row is
+// greater than base plus the query's lane.
 func (s set) scoresMask() {
 	s.lanesOf("ScoresMask", "sets p to fill where the row is greater than base plus the lane", func(t reg.Register, at int) {
 		stride := field(t, scoresStride)
 		left, fill, one := s.vector(), s.vector(), s.vector()
-		VPBROADCASTD(Mem{Base: t, Disp: scoresBase}, left) // below 0 once the key is behind the query
+		VPBROADCASTD(Mem{Base: t, Disp: scoresBase}, left) // below 0 from the first key after the query on
 		VPADDD(s.iota(at), left, left)
 		VBROADCASTSS(Mem{Base: t, Disp: scoresFill}, fill)
 		VMOVUPS(s.table.bits(1), one)
@@ -322,13 +321,13 @@ func (s set) scoresMask() {
 	})
 }
 
-// iota returns the numbers of the lanes from the one at `at` bytes on.
+// iota returns the lane numbers, starting with the lane at `at` bytes.
 func (s set) iota(at int) Mem {
 	return NewDataAddr(Symbol{Name: "laneNumbers", Static: true}, at)
 }
 
-// divideSums writes the function that divides the sums of 16 queries, row by row, by the
-// queries' totals.
+// divideSums writes the function dividing the sums of 16 queries, row by row, by the queries'
+// totals.
 func (s set) divideSums() {
 	s.lanesOf("DivideSums", "divides rows of the sums of 16 queries by their totals", func(t reg.Register, at int) {
 		stride, total := field(t, scoresStride), s.load(Mem{Base: t, Disp: scoresTotal + at})
@@ -352,8 +351,8 @@ const (
 	rowsOdd     = 52 // not 0 if an element was Inf or NaN
 )
 
-// eachRow writes a function of one argument, a laneRows. body writes what is done to each
-// vector of the rows, before and after what is done once.
+// eachRow writes a function of one argument, a laneRows. body writes the instructions for each
+// vector of the rows, before and after the instructions run once.
 func (s set) eachRow(name, doc string, before func(t reg.Register), body func(dst, src Mem), after func(t reg.Register)) {
 	name = s.name + name
 	onWork(name)
@@ -381,7 +380,7 @@ func (s set) eachRow(name, doc string, before func(t reg.Register), body func(ds
 	RET()
 }
 
-// rowLoops writes functions that scale and add rows of whole vectors.
+// rowLoops writes functions scaling and adding rows of whole vectors.
 func (s set) rowLoops() {
 	nothing := func(reg.Register) {}
 	var scale, odd reg.VecVirtual

@@ -25,14 +25,14 @@ const (
 	fewC       = 88
 	fewCStride = 96
 	fewFirst   = 104
-	fewTop     = 112 // 8 float32, as those that follow
+	fewTop     = 112 // 8 float32, like the following fields
 	fewKeep    = fewTop + 32
 	fewTotal   = fewKeep + 32
 )
 
-// fewScores writes a function for the products of `rows` queries with groups of 16 keys. Keys
-// are rows; four elements of the keys of a vector at a time are turned into four vectors in
-// registers, where a lane is a key. Each product is a sum from the first element to the last.
+// fewScores writes a function for the products of `rows` queries with groups of 16 keys. Keys are
+// rows; four elements of a vector of keys at a time are transposed in registers into four vectors,
+// with a lane per key. Each product is a sum from the first element to the last.
 func (s set) fewScores(rows int) {
 	name := fmt.Sprintf("%sFewScores%d", s.name, rows)
 	onWork(name)
@@ -44,7 +44,7 @@ func (s set) fewScores(rows int) {
 	LEAQ(Mem{Base: one, Index: one, Scale: 2}, three)
 	LEAQ(Mem{Base: one, Index: one, Scale: 4}, five)
 	LEAQ(Mem{Base: three, Index: one, Scale: 4}, seven)
-	eights := []reg.GPVirtual{GP64(), GP64()} // where key 0 and key 8 of a group are
+	eights := []reg.GPVirtual{GP64(), GP64()} // addresses of key 0 and key 8 of a group
 	key := func(i int) Mem {
 		m := Mem{Base: eights[i/8]}
 		switch i % 8 {
@@ -58,7 +58,7 @@ func (s set) fewScores(rows int) {
 		}
 		return m
 	}
-	vecs := 64 / s.bytes() // that are taken at once: a group or, where registers are few, half of one
+	vecs := 64 / s.bytes() // vectors at once: a group or, if registers are scarce, half of one
 	if rows == 8 {
 		vecs = 1
 	}
@@ -140,10 +140,10 @@ func (s set) clear(v reg.VecVirtual) {
 // fourColumns returns the first four elements of rows, as many as a vector has lanes, as
 // columns.
 func (s set) fourColumns(row func(i int) Mem) [4]reg.VecVirtual {
-	var r [4]reg.VecVirtual // r[i] has in its parts of four lanes the rows i, 4+i and so on
+	var r [4]reg.VecVirtual // the four-lane parts of r[i] are the rows i, 4+i and so on
 	for i := range r {
 		r[i] = s.vector()
-		if s.wide { // to all parts, so that the register allocator sees it set
+		if s.wide { // broadcast to all parts, so that the register allocator sees it set
 			VBROADCASTF32X4(row(i), r[i])
 		} else {
 			VBROADCASTF128(row(i), r[i])
@@ -171,15 +171,15 @@ func (s set) fourColumns(row func(i int) Mem) [4]reg.VecVirtual {
 	return columns
 }
 
-// fewPowers writes the function that takes a block of keys into the softmax of few queries.
-// Scores are in rows of whole groups of 16 lanes, -Inf behind the last.
+// fewPowers writes the function adding a block of keys to the softmax of few queries. Scores are in
+// rows of whole groups of 16 lanes, padded with -Inf.
 func (s set) fewPowers() {
 	name := s.name + "FewPowers"
 	onWork(name)
 	Doc(name + " takes a block of keys into the softmax of few queries.")
 	t := Load(Param("t"), GP64())
 	p, pstride, count := field(t, fewP), field(t, fewPStride), field(t, fewRows)
-	query := GP64() // where the query's state is, as far behind t as the query's in a row of float32
+	query := GP64() // the query's state, at the same offset from t as the query in a row of float32
 	MOVQ(t, query)
 	exp := s.power()
 	lowest := math.Inf(-1)
@@ -189,7 +189,7 @@ func (s set) fewPowers() {
 	MOVQ(p, at)
 	Label("max")
 	for part := 0; part < 64; part += s.bytes() {
-		VMAXPS(top, s.load(Mem{Base: at, Disp: part}), top) // passes over NaN
+		VMAXPS(top, s.load(Mem{Base: at, Disp: part}), top) // skips NaN
 	}
 	ADDQ(Imm(64), at)
 	DECQ(n)
@@ -211,7 +211,7 @@ func (s set) fewPowers() {
 	VMAXPS(top.AsX(), before.AsX(), top.AsX())
 	VMOVSS(top.AsX(), Mem{Base: query, Disp: fewTop})
 	VBROADCASTSS(top.AsX(), top)
-	// Where all scores are -Inf the shift is 0: -Inf - (-Inf) would be NaN.
+	// If all scores are -Inf the shift is 0: -Inf - (-Inf) would be NaN.
 	shift, least := s.vector(), s.load(s.number(lowest))
 	if s.wide {
 		k := K()
@@ -243,10 +243,9 @@ func (s set) fewPowers() {
 	RET()
 }
 
-// fewValues writes a function that weighs values by the powers of `rows` queries: it scales
-// what c has of a query by the query's keep and adds the sum of the values of a block of
-// keys, in vecs vectors. It also sets the sums of the powers. Sums run from the first key to
-// the last.
+// fewValues writes a function weighting values by the powers of `rows` queries: it scales a query's
+// row of c by the query's keep and adds the sum of the values of a block of keys, in vecs vectors.
+// It also sets the sums of the powers. Sums run from the first key to the last.
 func (s set) fewValues(rows, vecs int) {
 	name := fmt.Sprintf("%sFewValues%dx%d", s.name, rows, vecs)
 	onWork(name)
@@ -314,7 +313,7 @@ func (s set) fewValues(rows, vecs int) {
 	RET()
 }
 
-// few writes the functions of attention of few queries to the same keys.
+// few writes the functions for attention of few queries to the same keys.
 func (s set) few() {
 	for rows := 1; rows <= 8; rows *= 2 {
 		s.fewScores(rows)

@@ -9,12 +9,12 @@ import (
 )
 
 // brainStrip writes a function for C = 0 + A·B, or C += A·B, for a few rows of A, of float32, and 16
-// columns of B, of bf16, whose elements are contiguous, such as rows of weights; 8 columns for so many
-// rows of A that no registers remain. It turns weights in registers, so that a lane belongs to a column,
-// before it widens them. Each element is one chain of fused multiply-adds, which begins with 0.
+// columns of B, of bf16, with contiguous elements, such as rows of weights; 8 columns if the rows of A
+// leave too few registers. It transposes weights in registers, giving each column a lane, before widening
+// them. Each element is one chain of fused multiply-adds, starting with 0.
 //
-// It takes a cache line of 8 columns at a time. Columns whose length is a power of two lie in the same
-// set of the first-level cache, which has room for 8.
+// It processes a cache line of 8 columns at a time. Columns with a power-of-two length map to the same set
+// of the first-level cache, which has 8 ways.
 func (s set) brainStrip(rows int) {
 	const lanes, unit = 8, 64
 	columns := 2 * lanes
@@ -71,7 +71,7 @@ func (s set) brainStrip(rows int) {
 	storeSums(field(p.t, workC), field(p.t, workCStride), field(p.t, workAdd), rows, columns/lanes, 4*lanes, func(r, g int) reg.VecPhysical { return sum(g, r) }, mask)
 }
 
-// turned returns the four words of 32 bits from disp on of 8 rows of weights: lane i belongs to row from+i.
+// turned returns the four 32-bit words from disp on of 8 rows of weights: lane i belongs to row from+i.
 func (s *strip) turned(from, disp int) [4]reg.VecVirtual {
 	return fourWords(func(i int) Mem { return s.W(from+i, disp) })
 }

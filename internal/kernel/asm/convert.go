@@ -6,8 +6,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// convert writes the conversions between float32 and the formats of 16 and of
-// 8 bits. They are in package internal/half, since package array needs them.
+// convert writes the conversions between float32 and the 16-bit and 8-bit formats. They are in
+// package internal/half, because package array needs them.
 func convert() {
 	var table constants
 	for _, s := range []set{{name: "avx512", size: 4, wide: true, table: &table}, {name: "avx2", size: 4, table: &table}} {
@@ -50,7 +50,7 @@ func convert() {
 			}
 		})
 		s.conversion("WidenE4M3", "widens n f8_e4m3 numbers", 1, 4, func(src, dst Mem) {
-			// The code's bits are those of an f16 that is 2^-8 of the number.
+			// The code's bits form an f16 equal to 2^-8 of the number.
 			h := s.words8(src)
 			sign, y := s.half(), s.vector()
 			VPSLLW(Imm(8), h, sign)
@@ -66,7 +66,7 @@ func convert() {
 			VMOVUPS(s.below(0x43e00001, size, y, nan), dst)
 		})
 		s.conversion("WidenE5M2", "widens n f8_e5m2 numbers", 1, 4, func(src, dst Mem) {
-			// The code's bits are the upper ones of an f16 of the same value.
+			// The code's bits are the upper bits of an f16 of the same value.
 			h, y := s.words8(src), s.vector()
 			VPSLLW(Imm(8), h, h)
 			VCVTPH2PS(h, y)
@@ -80,9 +80,9 @@ func convert() {
 	table.write()
 }
 
-// narrowF8 writes the conversion to an 8-bit format with bits of fraction, a bias of the
-// exponent, the largest number as bits of float32, and the code of its NaN. It computes the
-// codes of normal and of subnormal numbers as package array does, and takes one of the two.
+// narrowF8 writes the conversion to an 8-bit format with the given bits of fraction, bias of the
+// exponent, largest number as bits of float32, and code of its NaN. It computes the codes for both
+// normal and subnormal numbers as package array does, and selects one of the two.
 func (s set) narrowF8(name, doc string, fraction, bias, largest, nan uint32) {
 	shift := 23 - fraction
 	least, one := (128-bias)<<23, (128-bias+shift)<<23
@@ -117,8 +117,7 @@ func (s set) narrowF8(name, doc string, fraction, bias, largest, nan uint32) {
 	})
 }
 
-// widenQ8 writes the conversion from q8_0: blocks of an f16, which is the scale, and 32
-// signed bytes.
+// widenQ8 writes the conversion from q8_0: blocks of an f16 scale and 32 signed bytes.
 func (s set) widenQ8() {
 	const elements, size = 32, 34
 	name := s.name + "WidenQ8"
@@ -137,8 +136,7 @@ func (s set) widenQ8() {
 	})
 }
 
-// below returns yes where the integer b, which is not negative, is less than x, and no
-// elsewhere.
+// below returns yes where the integer b, which is not negative, is less than x, and no elsewhere.
 func (s set) below(x uint32, b, yes, no reg.VecVirtual) reg.VecVirtual {
 	z := s.vector()
 	if s.wide {
@@ -154,8 +152,8 @@ func (s set) below(x uint32, b, yes, no reg.VecVirtual) reg.VecVirtual {
 	return z
 }
 
-// conversion writes a loop that takes 16 numbers at a time, from `from` bytes each to `to`
-// bytes. body converts a vector if numbers are widened, and 16 numbers if they are narrowed.
+// conversion writes a loop converting 16 numbers at a time, from `from` bytes each to `to` bytes.
+// body converts a vector when widening, and 16 numbers when narrowing.
 func (s set) conversion(name, doc string, from, to int, body func(src, dst Mem)) {
 	step := 16
 	if to > from {
@@ -168,8 +166,8 @@ func (s set) conversion(name, doc string, from, to int, body func(src, dst Mem))
 	})
 }
 
-// rowLoop writes a loop that takes `elements` numbers of a row at a time, from `from` bytes to
-// `to` bytes.
+// rowLoop writes a loop converting `elements` numbers of a row at a time, from `from` bytes to `to`
+// bytes.
 func (s set) rowLoop(name, doc string, elements, from, to int, body func(src, dst Mem)) {
 	TEXT(name, NOSPLIT, "func(rows, n int, dst *byte, pitch uintptr, src *byte, stride uintptr)")
 	Pragma("noescape")

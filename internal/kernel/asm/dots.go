@@ -8,14 +8,14 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// dotsAhead is how many bytes ahead of where it is in a column dots fetches: a vector of columns are more
-// than the processor follows by itself. A row times 64 columns of 2048 elements from memory takes 30 µs
-// on one core of AMD's fourth generation, and 158 with columns that are copied to panels first.
+// dotsAhead is the prefetch distance in bytes of dots within a column: a vector of columns is more
+// streams than the hardware prefetcher follows. A row times 64 columns of 2048 elements from memory takes
+// 30 µs on one core of AMD's fourth generation, and 158 µs with columns first copied to panels.
 const dotsAhead = 768
 
-// dots writes a function that sets the sums of one row of A times a vector of columns of B, whose
-// elements lie one after another in each column: it puts 4 rows of as many columns as a vector has
-// lanes together at a time. The number of products is a multiple of 4.
+// dots writes a function setting the sums of one row of A times a vector of columns of B with contiguous
+// elements: it transposes 4 rows at a time, with one column per lane. The number of products is a
+// multiple of 4.
 func (s set) dots() {
 	name := s.name + s.element + "Dots"
 	onWork(name)

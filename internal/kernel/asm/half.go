@@ -10,9 +10,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// half writes the tiles and streams of products of bf16 and the copying loops for them, and
-// the streams of float32 that widen 16-bit numbers. An element of the copies is a pair of
-// bf16 numbers, which are neighbours in the summed dimension.
+// half writes the tiles and streams of products of bf16 and the copying loops for them, and the streams of float32
+// widening 16-bit numbers. An element of the copies is a pair of bf16 numbers, adjacent in the summed dimension.
 func half() {
 	for rows := 1; rows <= 8; rows = max(4, 2*rows) {
 		for vecs := 1; vecs <= 3; vecs++ {
@@ -55,8 +54,7 @@ func half() {
 	pairOrders()
 }
 
-// code writes an instruction that Go's assembler does not know, which is text, in one
-// line of words of 4, 2 and 1 bytes.
+// code writes an instruction unknown to Go's assembler, described by text, as one line of words of 4, 2 and 1 bytes.
 func code(text string, bytes ...byte) {
 	var words []string
 	for len(bytes) > 0 {
@@ -76,8 +74,7 @@ func code(text string, bytes ...byte) {
 	Instruction(&ir.Instruction{Opcode: strings.Join(words, "; ") + " // " + text})
 }
 
-// zmm returns vector register i. Where instructions are written as bytes, avo cannot
-// choose registers.
+// zmm returns vector register i. For instructions written as bytes, avo cannot choose registers.
 func zmm(i int) reg.VecPhysical {
 	return []reg.VecPhysical{
 		reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7, reg.Z8, reg.Z9, reg.Z10, reg.Z11, reg.Z12, reg.Z13, reg.Z14, reg.Z15,
@@ -85,8 +82,7 @@ func zmm(i int) reg.VecPhysical {
 	}[i]
 }
 
-// dot writes VDPBF16PS, which adds to every float32 of sum the products of the pairs of
-// x and y.
+// dot writes VDPBF16PS, adding to every float32 of sum the products of the pairs of x and y.
 func dot(sum, x, y int) {
 	not := func(n, bit int) byte { return byte(^n >> bit & 1) }
 	code(fmt.Sprintf("VDPBF16PS Z%d, Z%d, Z%d", y, x, sum), 0x62,
@@ -97,8 +93,8 @@ func dot(sum, x, y int) {
 		0xc0|byte(sum&7)<<3|byte(y&7))
 }
 
-// dotTile writes a function for C = 0 + A·B, or C += A·B, where C is rows by vecs vectors,
-// all in registers. Each element is one chain of pairs of products, which begins with 0.
+// dotTile writes a function for C = 0 + A·B, or C += A·B, where C is rows by vecs vectors, all in registers. Each element
+// is one chain of pairs of products, starting with 0.
 func dotTile(rows, vecs int) {
 	name := fmt.Sprintf("dotTile%dx%d", rows, vecs)
 	onWork(name)
@@ -107,7 +103,7 @@ func dotTile(rows, vecs int) {
 	deep, a, b, stride := field(t, workDeep), field(t, workA), field(t, workB), field(t, workBStride)
 	c, cstride, add := field(t, workC), field(t, workCStride), field(t, workAdd)
 
-	// C is needed at the end, so it is fetched while the sums are computed.
+	// C is needed at the end, so it is prefetched while computing the sums.
 	row := GP64()
 	MOVQ(c, row)
 	for i := range rows {
@@ -123,7 +119,7 @@ func dotTile(rows, vecs int) {
 	for i := range rows * vecs {
 		VPXORD(zmm(i), zmm(i), zmm(i))
 	}
-	ahead := GP64() // what is fetched is eight rows ahead
+	ahead := GP64() // prefetches eight rows ahead
 	MOVQ(stride, ahead)
 	SHLQ(Imm(3), ahead)
 	Label("loop")
@@ -147,8 +143,8 @@ func dotTile(rows, vecs int) {
 	storeSums(c, cstride, add, rows, vecs, 64, func(i, j int) reg.VecPhysical { return zmm(sum(i, j)) }, zmm(31))
 }
 
-// storeSums writes the end of a function: it adds sums, `vecs` vectors of so many bytes for each row, to C, or to 0 where
-// `add` is 0. zero is a register that is free.
+// storeSums writes the end of a function: it adds sums, `vecs` vectors of `size` bytes for each row, to C, or to 0 if
+// `add` is 0. zero is a free register.
 func storeSums(c, cstride, add reg.GPVirtual, rows, vecs, size int, sum func(row, v int) reg.VecPhysical, zero reg.VecPhysical) {
 	store := func(finish func(m Mem, v reg.VecPhysical)) {
 		for r := range rows {
@@ -176,10 +172,9 @@ func storeSums(c, cstride, add reg.GPVirtual, rows, vecs, size int, sum func(row
 	store(func(m Mem, v reg.VecPhysical) { VADDPS(zero, v, v) })
 }
 
-// dotStream writes a function that adds A·B to sums in memory, for few rows of A. It reads
-// `deep` pairs of rows of B at a time, from end to end, 32 columns in one round. The sums of
-// these 32 columns lie together. Every row has two vectors of them: one of columns 0 to 3
-// of every 8, and one of the others.
+// dotStream writes a function adding A·B to sums in memory, for few rows of A. It reads `deep` pairs of rows of B at a
+// time, from end to end, 32 columns per round. The sums of these 32 columns are contiguous. Every row has two vectors of
+// them: one of columns 0 to 3 of every 8, and one of the others.
 func dotStream(rows, deep int) {
 	name := fmt.Sprintf("dotStream%d", rows)
 	onWork(name)
@@ -237,8 +232,8 @@ func dotStream(rows, deep int) {
 	RET()
 }
 
-// pairing writes the frame of a function that puts the 16-bit numbers of two rows side by
-// side. before writes what is done once, and body what is done to a pair of rows.
+// pairing writes the frame of a function interleaving the 16-bit numbers of two rows. before writes instructions run
+// once, and body the instructions for a pair of rows.
 func pairing(lanes int, before func(), body func(even, odd reg.Register, dst Mem)) {
 	name := fmt.Sprintf("pairRows%d", lanes)
 	TEXT(name, NOSPLIT, "func(n int, dst *byte, pitch uintptr, src *byte, stride uintptr)")
@@ -266,8 +261,8 @@ func pairing(lanes int, before func(), body func(even, odd reg.Register, dst Mem
 	RET()
 }
 
-// pairRows writes a function that takes 32 numbers at a time, and then 16 or 8. Two vectors
-// are first interleaved within each quarter; then the quarters are put in order.
+// pairRows writes a function interleaving 32 numbers at a time, and then 16 or 8. It first interleaves two vectors within
+// each quarter, and then permutes the quarters into order.
 func pairRows(lanes int) {
 	order := func(i int) Mem { return NewDataAddr(Symbol{Name: "pairOrder", Static: true}, 64*i) }
 	var orders []reg.VecVirtual
@@ -309,8 +304,8 @@ func pairRows(lanes int) {
 	})
 }
 
-// pairOrders writes the indices that put the quarters of two interleaved vectors in order.
-// An index is of half a quarter.
+// pairOrders writes the indices permuting the quarters of two interleaved vectors into order. An index selects half a
+// quarter.
 func pairOrders() {
 	GLOBL("pairOrder", RODATA|NOPTR)
 	for i, x := range []uint64{0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15} {

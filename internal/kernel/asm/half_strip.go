@@ -11,7 +11,7 @@ import (
 // workFetch is the offset of field fetch of type halfWork in package gemm, which checks it.
 const workFetch = 112
 
-// physicals hands out registers where instructions are written as bytes, which avo does not see.
+// physicals hands out registers for instructions written as bytes, which avo does not see.
 type physicals []int
 
 func (p *physicals) take() int {
@@ -23,12 +23,12 @@ func (p *physicals) take() int {
 func (p *physicals) free(all ...int) { *p = append(*p, all...) }
 
 // dotStrip writes a function for C = 0 + A·B, or C += A·B, for a few rows of A and 16 columns of B
-// whose elements are contiguous, such as rows of weights. It reads a line of each column, 32
-// elements, and turns the 16 lines in registers, so that a lane belongs to a column, before it
-// multiplies with pairs of A. Each element is one chain of pairs of products, which begins with 0.
+// with contiguous elements, such as rows of weights. It reads a line of each column, 32 elements,
+// and transposes the 16 lines in registers, giving each column a lane, before multiplying with
+// pairs of A. Each element is one chain of pairs of products, starting with 0.
 //
-// Columns whose length is a power of two lie in the same set of the first-level cache, so a line
-// is read only once.
+// Columns with a power-of-two length map to the same set of the first-level cache, so a line is
+// read only once.
 func dotStrip(rows int) {
 	const columns, unit = 16, 64
 	name := fmt.Sprintf("dotStrip%d", rows)

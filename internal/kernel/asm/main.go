@@ -1,6 +1,5 @@
 // Command asm writes the assembly for amd64 of the packages below internal/kernel, and of
-// internal/half, one file for each -set. Run it by `make generated`; the results are
-// committed.
+// internal/half, one file for each -set. Run it by `make generated`; the results are committed.
 package main
 
 import (
@@ -29,8 +28,8 @@ func main() {
 	Generate()
 }
 
-// gemm writes the tiles and streams of products of f32 and f64. Products of f64 are for
-// checking gradients, for which AVX2 is fast enough.
+// gemm writes the tiles and streams of products of f32 and f64. Products of f64 are for checking
+// gradients, and AVX2 is fast enough for them.
 func gemm() {
 	for _, s := range []set{
 		{"avx512", "F32", 4, true, 8, 4, nil, ""}, {"avx2", "F32", 4, false, 4, 2, nil, ""}, {"avx2", "F64", 8, false, 4, 2, nil, ""},
@@ -50,7 +49,7 @@ func gemm() {
 	}
 }
 
-// pack writes loops that copy rows side by side, or transposed.
+// pack writes loops copying rows contiguously, or transposed.
 func pack() {
 	for _, bytes := range []int{16, 32, 64, 96, 128, 192} {
 		copyRows(bytes)
@@ -78,7 +77,7 @@ func attention() {
 	laneNumbers()
 }
 
-// norm writes the loops over rows that are normalised or rotated.
+// norm writes the loops over rows for normalization and rotation.
 func norm() {
 	set{name: "avx512", size: 4, wide: true}.norms()
 	set{name: "avx2", size: 4}.norms()
@@ -92,7 +91,7 @@ func mathLoops() {
 	})
 }
 
-// random writes the loops that make random bits and numbers.
+// random writes the loops making random bits and numbers.
 func random() {
 	inLanes(func(s lanes) {
 		s.threefry()
@@ -103,8 +102,8 @@ func random() {
 	countFrom()
 }
 
-// softmax writes loops over rows of float32 that compute in float64: a router's scores,
-// and gradients of softmax.
+// softmax writes loops over rows of float32 computing in float64: a router's scores, and gradients
+// of softmax.
 func softmax() {
 	inLanes(func(s lanes) {
 		s.scores()
@@ -112,8 +111,7 @@ func softmax() {
 	})
 }
 
-// lineLoops writes reductions, and loops whose result or one of whose arguments is not
-// float32.
+// lineLoops writes reductions, and loops with a result or an argument other than float32.
 func lineLoops() {
 	inLanes(func(s lanes) {
 		s.reductions()
@@ -121,7 +119,7 @@ func lineLoops() {
 	})
 }
 
-// inLanes writes the functions for both instruction sets, and then their constants.
+// inLanes writes the functions for both instruction sets, followed by their constants.
 func inLanes(functions func(s lanes)) {
 	var table constants
 	var wide doubles

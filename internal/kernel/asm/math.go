@@ -12,12 +12,11 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// lanes is the instructions of one set for float32, and for float64 where float32 are
-// widened.
+// lanes holds the instructions of one set for float32, and for float64 after widening float32.
 type lanes struct {
 	set
 	doubles *doubles
-	half    bool // only the lower half of a vector of float32 is used: as many as a vector has float64
+	half    bool // uses only the lower half of a vector of float32: as many lanes as a vector of float64
 }
 
 // doubles holds 8 copies of each float64 constant, as constants does for float32.
@@ -42,8 +41,8 @@ func (c doubles) write() {
 
 func (s lanes) double(x float64) Mem { return s.doubles.bits(math.Float64bits(x)) }
 
-// tailMasks writes 8 words of ones and then 8 of zeros. The mask of the first n lanes of
-// AVX2 begins n words before the zeros.
+// tailMasks writes 8 words of ones followed by 8 of zeros. For AVX2, the mask of the first n lanes
+// starts n words before the zeros.
 func tailMasks() {
 	GLOBL("mathTails", RODATA|NOPTR)
 	for i := range 16 {
@@ -56,7 +55,7 @@ type (
 	vs  = []reg.VecVirtual
 )
 
-// mask says for every lane whether a condition holds.
+// mask holds a condition for every lane.
 type mask struct {
 	k reg.OpmaskVirtual // with AVX-512
 	v vec               // with AVX2, in the sign bits
@@ -72,15 +71,15 @@ const (
 	greater    = 14
 )
 
-// zero returns a vector of zeros. It uses an instruction that the register allocator knows
-// to read nothing.
+// zero returns a vector of zeros, using an instruction known to the register allocator as reading
+// nothing.
 func (s lanes) zero() vec {
 	v := s.vector()
 	VPSUBD(v, v, v)
 	return v
 }
 
-// is returns the mask of where `x predicate y` holds, for float32.
+// is returns the mask of the lanes satisfying `x predicate y`, for float32.
 func (s lanes) is(predicate uint8, x, y Op) mask {
 	if s.wide {
 		k := K()
@@ -107,7 +106,7 @@ func (s lanes) isD(predicate uint8, x, y Op) mask {
 // where returns yes where m holds, and no elsewhere, of float32.
 func (s lanes) where(m mask, yes Op, no vec) vec {
 	z := s.vector()
-	if s.wide { // not VBLENDMPS, whose result the allocator takes for an argument
+	if s.wide { // not VBLENDMPS: the allocator takes its result for an argument
 		VMOVAPS(no, z)
 		VMOVUPS(yes, m.k, z)
 	} else {
@@ -119,7 +118,7 @@ func (s lanes) where(m mask, yes Op, no vec) vec {
 // whereD is where for float64.
 func (s lanes) whereD(m mask, yes Op, no vec) vec {
 	z := s.vector()
-	if s.wide { // not VBLENDMPD, whose result the allocator takes for an argument
+	if s.wide { // not VBLENDMPD: the allocator takes its result for an argument
 		VMOVAPD(no, z)
 		VMOVUPD(yes, m.k, z)
 	} else {
@@ -138,7 +137,7 @@ func (s lanes) signD(v vec) mask {
 	return mask{v: v}
 }
 
-// either returns the mask of where a or b holds.
+// either returns the mask of the lanes where a or b holds.
 func (s lanes) either(a, b mask) mask {
 	if s.wide {
 		k := K()
@@ -160,18 +159,17 @@ func (s lanes) xor(x, y Op) vec {
 	return z
 }
 
-// op2 returns f(x, y), where f is an instruction; its second operand is the first
-// argument.
+// op2 returns f(x, y), where f is an instruction; its second operand is the first argument.
 func (s lanes) op2(f func(ops ...Op), x, y Op) vec {
 	z := s.vector()
 	f(y, x, z)
 	return z
 }
 
-// tail says which lanes of the last vector are elements.
+// tail marks the lanes of the last vector that are elements.
 type tail struct{ mask }
 
-// newTail returns a tail that setTail sets.
+// newTail returns a tail to be set by setTail.
 func (s lanes) newTail() *tail {
 	if s.wide {
 		return &tail{mask{k: K()}}
@@ -203,7 +201,7 @@ func (s lanes) tailOf(n reg.Register) *tail {
 	return t
 }
 
-// get loads the lanes that are elements, and zeros for the others. If t is nil, all are
+// get loads the lanes that are elements, filling the others with zeros. If t is nil, all are
 // elements.
 func (s lanes) get(m Mem, t *tail) vec {
 	v := s.vector()
@@ -275,7 +273,7 @@ func (s lanes) narrowed(low, high vec) vec {
 	return z
 }
 
-// doubled returns the function of float32 that computes f in float64 and rounds once.
+// doubled returns the function of float32 computing f in float64 and rounding once.
 func (s lanes) doubled(f func(x vs) vec) func(x vs) vec {
 	if s.half {
 		return func(x vs) vec {
@@ -302,7 +300,7 @@ func (s lanes) doubled(f func(x vs) vec) func(x vs) vec {
 	}
 }
 
-// arithmetic writes the operations that IEEE 754 defines. Their bits are those of Go.
+// arithmetic writes the operations defined by IEEE 754. Their bits are the same as Go's.
 func (s lanes) arithmetic() {
 	s.binary("Add", "x + y", 4, func(x, y vec) vec { return s.op2(VADDPS, x, y) })
 	s.binary("Sub", "x - y", 4, func(x, y vec) vec { return s.op2(VSUBPS, x, y) })
@@ -326,7 +324,7 @@ func (s lanes) arithmetic() {
 			VBROADCASTSS(address(Param("hi")), hi)
 		},
 		body: func(x vs) vec { return s.min(s.max(x[0], lo), hi) }})
-	if s.wide { // the others are written for AVX2 only
+	if s.wide { // the others are only written for AVX2
 		return
 	}
 	s.unary("Sign", "x where that is 0 or NaN, else 1 with its sign", 0, func(x vec) vec {
@@ -346,7 +344,7 @@ func (s lanes) arithmetic() {
 		})
 	}
 	s.unary("Round", "x rounded, halves away from 0", 0, func(x vec) vec {
-		half := s.or(s.number(0.5-0x1p-25), s.and(s.table.bits(1<<31), x)) // not ½, which would bring what is just below it to 1
+		half := s.or(s.number(0.5-0x1p-25), s.and(s.table.bits(1<<31), x)) // not ½, which would round the number just below it to 1
 		VADDPS(half, x, x)
 		VROUNDPS(Imm(11), x, x)
 		return x
@@ -362,14 +360,14 @@ func address(c gotypes.Component) Mem {
 	return b.Addr
 }
 
-// max returns what Go's max does: NaN if x or y is NaN, and 0 of 0 and -0.
+// max returns the same as Go's max: NaN if x or y is NaN, and 0 of 0 and -0.
 func (s lanes) max(x, y vec) vec {
 	z := s.op2(VMAXPS, x, y) // y where they are equal, or one is NaN
 	z = s.where(s.is(equal, x, y), s.and(x, y), z)
 	return s.where(s.is(unordered, x, x), x, z)
 }
 
-// min returns what Go's min does: NaN if x or y is NaN, and -0 of 0 and -0.
+// min returns the same as Go's min: NaN if x or y is NaN, and -0 of 0 and -0.
 func (s lanes) min(x, y vec) vec {
 	z := s.op2(VMINPS, x, y)
 	z = s.where(s.is(equal, x, y), s.or(x, y), z)

@@ -7,8 +7,7 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 )
 
-// selects writes a function that takes each element from one of two slices, as a byte, 0
-// or 1, says.
+// selects writes a function selecting each element from one of two slices by a byte, 0 or 1.
 func (s lanes) selects() {
 	TEXT(s.name+"Select", NOSPLIT, "func(n int, z, yes, no *float32, which *byte)")
 	Pragma("noescape")
@@ -39,7 +38,7 @@ func (s lanes) selects() {
 	RET()
 }
 
-// compares writes a function whose results are bytes, 0 or 1.
+// compares writes a function with bytes, 0 or 1, as results.
 func (s lanes) compares(name, doc string, predicate uint8) {
 	TEXT(s.name+name, NOSPLIT, "func(n int, z *byte, x, y *float32)")
 	Pragma("noescape")
@@ -88,7 +87,7 @@ func (s lanes) conversions() {
 		y = s.where(s.is(atLeast, x, s.number(0x1p31)), s.table.bits(math.MaxInt32), y)
 		return s.where(s.is(unordered, x, x), s.zero(), y)
 	})
-	// Order makes integers that have the order of the floats.
+	// Order makes integers having the order of the floats.
 	s.unary("Order", "an int32 that is greater where x is; 0 is above -0, and NaN above all", 2, func(x vec) vec {
 		y := s.vector()
 		VPSRAD(Imm(31), x, y)

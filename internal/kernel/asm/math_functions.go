@@ -7,9 +7,9 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 )
 
-// The functions below are of float32, computed in float64 and rounded once. Polynomials
-// whose source is not stated interpolate in Chebyshev's points; the comments of their
-// coefficients state the relative error.
+// The functions below are of float32, computed in float64 and rounded once. Polynomials without a
+// stated source interpolate in Chebyshev's points; the comments of their coefficients state the
+// relative error.
 
 func (s lanes) mulD(x, y Op) vec     { return s.op2(VMULPD, x, y) }
 func (s lanes) addD(x, y Op) vec     { return s.op2(VADDPD, x, y) }
@@ -46,7 +46,7 @@ func (s lanes) polynomial(x vec, coefficients ...float64) vec {
 	return q
 }
 
-// constD returns a register that holds x.
+// constD returns a register holding x.
 func (s lanes) constD(x float64) vec { return s.load(s.double(x)) }
 
 // rounding, added to a number below 2^51, leaves the number, rounded to an integer, in the
@@ -114,7 +114,7 @@ func (s lanes) logD(x vec) vec {
 	return s.whereD(s.isD(notAtLeast, x, zero), s.double(math.NaN()), y)
 }
 
-// log1pD adds to the logarithm of 1 + x what rounding took from 1 + x, where x is small.
+// log1pD adds to the logarithm of 1 + x the rounding error of 1 + x, for small x.
 func (s lanes) log1pD(x vec) vec {
 	u := s.addD(x, s.double(1))
 	lost := s.subD(x, s.subD(u, s.double(1)))
@@ -167,8 +167,8 @@ func (s lanes) clampD(x vec, bound float64) vec {
 
 // normal returns the normal distribution function at x, and e = exp(-x²/2). e is 0 where
 // |x| is 10⁴ or more, so that e times infinity is NaN. With z = |x|/√2, the distribution
-// function at -|x| is ½ exp(-z²) w/(1+2z), where w is a polynomial in (z-3)/(z+3). z is
-// clamped to 10.5; beyond that the result is less than half of the smallest float32.
+// function at -|x| is ½ exp(-z²) w/(1+2z), where w is a polynomial in (z-3)/(z+3). z is clamped to
+// 10.5; beyond that the result is less than half of the smallest float32.
 func (s lanes) normal(x vec) (phi, e vec) {
 	e = s.expD(s.mulD(s.mulD(x, x), s.double(-0.5)))
 	e = s.and(e, s.above(s.or(s.doubles.bits(1<<63), x), -1e4))
@@ -186,7 +186,7 @@ func (s lanes) normal(x vec) (phi, e vec) {
 	return s.whereD(s.isD(less, x, s.zero()), tail, rest), e
 }
 
-// powD returns exp(y·log |x|), with the sign that a whole y gives a negative x.
+// powD returns exp(y·log |x|), giving a negative x the sign for an integral y.
 func (s lanes) powD(x, y vec) vec {
 	abs, zero, one := s.and(s.doubles.bits(1<<63-1), x), s.zero(), s.constD(1)
 	z := s.expD(s.mulD(y, s.logD(abs)))
@@ -195,7 +195,7 @@ func (s lanes) powD(x, y vec) vec {
 	VROUNDPD(Imm(11), y, whole)
 	VROUNDPD(Imm(11), half, even)
 	sign := s.whereD(s.isD(equal, half, even), zero, s.and(s.doubles.bits(1<<63), x))
-	// Of numbers below 0, only -Inf has powers with a y that is not whole.
+	// Among negative numbers, only -Inf has powers with a y that is not integral.
 	other := s.whereD(s.isD(less, x, zero), s.double(math.NaN()), z)
 	other = s.whereD(s.isD(equal, abs, s.double(math.Inf(1))), z, other)
 	z = s.whereD(s.isD(equal, y, whole), s.or(sign, z), other)
@@ -228,9 +228,8 @@ const (
 	geluNormal = 0.39894228040143267793994605993438
 )
 
-// functions writes the functions that are computed in float64. Those that models use in
-// every step are written for AVX-512 too. For the others AVX-512 uses AVX2's, which have the
-// same bits.
+// functions writes the functions computed in float64. Functions used by models in every step are
+// written for AVX-512 too. The others use AVX2's also with AVX-512; the bits are the same.
 func (s lanes) functions() {
 	s = s.halved()
 	one := func(name, doc string, f func(x vec) vec) {
@@ -281,8 +280,8 @@ func (s lanes) functions() {
 	s.round("Cos", true)
 }
 
-// round writes the function for sin or cos. Where |x| is 2^50 or more its result is x
-// itself, which is never a sine or cosine, and it then returns a number other than 0.
+// round writes the function for sin or cos. Where |x| is 2^50 or more its result is x itself, which
+// is never a sine or cosine, and it then returns a number other than 0.
 func (s lanes) round(name string, cos bool) {
 	var large mask
 	f := s.doubled(func(x vs) vec { return s.circle(x[0], cos) })

@@ -8,15 +8,15 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// pointwise describes a function of n elements that sets each element of the first slice
-// from the elements of the others in the same place. more is the text of further parameters
-// and, behind a bracket, of results. A long body is written once, for whole vectors and for
-// the last elements, which do not fill one. Other bodies have a copy for the last elements.
+// pointwise describes a function of n elements setting each element of the first slice from the
+// corresponding elements of the others. more is the text of further parameters and, after a
+// bracket, of results. A long body is written once, for whole vectors and for the remaining
+// elements, which do not fill one. Other bodies have a copy for the remaining elements.
 type pointwise struct {
 	name, doc     string
 	args          []string // slices, the result first
 	more          string
-	unroll        int // how many vectors are done at once; 0 means one
+	unroll        int // vectors processed at once; 0 means one
 	long          bool
 	before, after func()
 	body          func(x vs) vec
@@ -79,8 +79,8 @@ func (s lanes) shortLoop(p pointwise, n reg.Register, slices []Mem) {
 	Label("done")
 }
 
-// longLoop keeps in n how many elements are left behind the current vector. n is below 0 in
-// the last vector if the elements do not fill it.
+// longLoop keeps in n the number of elements following the current vector. n is below 0 in the last
+// vector if the elements do not fill it.
 func (s lanes) longLoop(p pointwise, n reg.Register, slices []Mem) {
 	at, bytes := slices[0].Index, s.bytes()
 	if s.half {
@@ -121,7 +121,7 @@ func (s lanes) longLoop(p pointwise, n reg.Register, slices []Mem) {
 	Label("done")
 }
 
-// loadHalf loads the part of a vector that is used: the lower half if s.half is set.
+// loadHalf loads the used part of a vector: the lower half if s.half is set.
 func (s lanes) loadHalf(m Mem, v vec) {
 	switch {
 	case !s.half:
@@ -144,14 +144,14 @@ func (s lanes) storeHalf(v vec, m Mem) {
 	}
 }
 
-// halved returns s for functions that are computed in float64, half a vector at a time.
+// halved returns s for functions computed in float64, half a vector at a time.
 func (s lanes) halved() lanes {
 	s.half = true
 	return s
 }
 
-// unary and binary write the functions y = f(x) and z = f(x, y). Those that are computed in
-// float64 are long.
+// unary and binary write the functions y = f(x) and z = f(x, y). Functions computed in float64 are
+// long.
 func (s lanes) unary(name, doc string, unroll int, f func(x vec) vec) {
 	s.loopOf(pointwise{name: name, doc: "y = " + doc, args: []string{"y", "x"}, more: ")", unroll: unroll, long: s.half, body: func(x vs) vec { return f(x[0]) }})
 }

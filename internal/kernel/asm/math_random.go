@@ -36,8 +36,8 @@ func (s lanes) rotate(v vec, by uint64) {
 	VPOR(right, v, v)
 }
 
-// keys writes instructions that put on the stack what Threefry2x32 adds to both words after
-// every four rounds: five pairs of numbers of 4 bytes. It returns where they are.
+// keys writes instructions putting on the stack the numbers that Threefry2x32 adds to both words after
+// every four rounds: five pairs of numbers of 4 bytes. It returns their address.
 func keys() Mem {
 	var k [3]reg.GPVirtual
 	for i, name := range []string{"k0", "k1"} {
@@ -57,9 +57,9 @@ func keys() Mem {
 	return table
 }
 
-// threefry writes the function that encrypts the counters (hi, lo), (hi, lo+1), … as
-// Threefry2x32 does, and stores the exclusive or of both words. It does several vectors at
-// once, since every step waits for the one before.
+// threefry writes the function encrypting the counters (hi, lo), (hi, lo+1), … by Threefry2x32, and
+// storing the exclusive or of both words. It processes several vectors at once, because every step waits
+// for the previous one.
 func (s lanes) threefry() {
 	TEXT(s.name+"Threefry", NOSPLIT, "func(n int, y *float32, k0, k1, hi, lo uint32)")
 	Pragma("noescape")
@@ -154,8 +154,8 @@ func (s lanes) threefry() {
 	RET()
 }
 
-// uniform writes the function that makes numbers from lo to lo + span of random bits, as
-// Uniform in package random does.
+// uniform writes the function making numbers from lo to lo + span of random bits, like Uniform in package
+// random.
 func (s lanes) uniform() {
 	s = s.halved()
 	var lo, low, span vec
@@ -175,7 +175,7 @@ func (s lanes) uniform() {
 		}})
 }
 
-// roundBrain writes the function that rounds to bf16 by random bits, as RoundBrain in package random does.
+// roundBrain writes the function rounding to bf16 by random bits, like RoundBrain in package random.
 func (s lanes) roundBrain() {
 	name := s.name + "RoundBrain"
 	TEXT(name, NOSPLIT, "func(n int, y *uint16, x *float32, bits *uint32)")
@@ -208,8 +208,8 @@ func (s lanes) roundBrain() {
 	RET()
 }
 
-// erfinv writes the function √2 times erfinv32, except that products and sums are fused.
-// Weights are drawn once, for which AVX2 is fast enough.
+// erfinv writes the function √2 times erfinv32, except that products and sums are fused. Weights are
+// initialized once, so AVX2 is fast enough.
 func (s lanes) erfinv() {
 	if s.wide {
 		return

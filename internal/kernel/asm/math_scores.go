@@ -8,11 +8,10 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// The functions below compute a router's scores from logits, in float64 and not rounded.
-// Results are written in vectors of 8, so there must be room behind the last.
+// The functions below compute a router's scores from logits, in float64 and not rounded. Results
+// are written in vectors of 8, so the buffer must extend past the last one.
 
-// wider writes the function y = f(x) with y in float64. It takes as many elements at a time
-// as a vector has float64.
+// wider writes the function y = f(x) with y in float64, processing one vector of float64 at a time.
 func (s lanes) wider(name, doc string, f func(x vec) vec) {
 	TEXT(s.name+name, NOSPLIT, "func(n int, y *float64, x *float32)")
 	Pragma("noescape")
@@ -26,9 +25,9 @@ func (s lanes) wider(name, doc string, f func(x vec) vec) {
 	RET()
 }
 
-// inHalves writes a loop over n float32 from x on. body gets as many of them at a time as a
-// vector has float64, as float64, with `none` behind the last element. The loop overwrites
-// n, and ends when no element is left.
+// inHalves writes a loop over n float32 from x on. body gets one vector of them at a time, widened
+// to float64 and padded with `none` after the last element. The loop overwrites n, and ends when no
+// element is left.
 func (s lanes) inHalves(label string, n, at reg.Register, x Mem, none float64, body func(v vec)) {
 	count := s.bytes() / 8
 	v, part := s.vector(), s.halved()
@@ -80,8 +79,8 @@ func (s lanes) eightOr(m Mem, t *tail, none float64) eight {
 	return eight{low, high}
 }
 
-// softmaxRows writes the function that computes softmax of rows: the largest element, then
-// the powers and their sum, which has 8 partial sums, then the quotients.
+// softmaxRows writes the function computing softmax of rows: the largest element, then the powers
+// and their sum, using 8 partial sums, then the quotients.
 func (s lanes) softmaxRows() {
 	TEXT(s.name+"SoftmaxRows", NOSPLIT, "func(n int, y *float64, x *float32, rows int)")
 	Pragma("noescape")
@@ -113,7 +112,7 @@ func (s lanes) softmaxRows() {
 	largest := s.vector()
 	VBROADCASTSD(low, largest)
 
-	// Powers are computed for a multiple of 8 elements. Those behind the last are 0.
+	// Powers are computed for a multiple of 8 elements, padding with 0.
 	LEAQ(Mem{Base: length, Disp: 7}, end)
 	ANDQ(I32(-8), end)
 	SHLQ(Imm(2), end)

@@ -40,8 +40,8 @@ func (e eight) each(f func(i int, v vec)) {
 	}
 }
 
-// inEights writes a loop over n float32, 8 at a time. For the last of them, if they are
-// fewer, body gets a tail. The loop overwrites n.
+// inEights writes a loop over n float32, 8 at a time. For the last iteration, if it has fewer, body
+// gets a tail. The loop overwrites n.
 func (s lanes) inEights(label string, n, at reg.GPVirtual, body func(t *tail)) {
 	XORQ(at, at)
 	Label(label)
@@ -58,7 +58,7 @@ func (s lanes) inEights(label string, n, at reg.GPVirtual, body func(t *tail)) {
 	Label(label + "_done")
 }
 
-// total returns the sum of 8 lanes: those 4 apart are added first, then those 2 and 1 apart.
+// total returns the sum of 8 lanes, adding lanes 4 apart first, then 2 and 1 apart.
 func (s lanes) total(e eight) reg.VecVirtual {
 	y := YMM()
 	if s.wide {
@@ -75,8 +75,8 @@ func (s lanes) total(e eight) reg.VecVirtual {
 	return x
 }
 
-// sum writes the function that adds n elements, or products, in 8 float64, and then these
-// as total does.
+// sum writes the function adding n elements, or products, in 8 float64, and then adding these like
+// total.
 func (s lanes) sum(name, doc string, product bool) {
 	args := "n int, x *float32"
 	if product {
@@ -105,7 +105,7 @@ func (s lanes) sum(name, doc string, product bool) {
 	RET()
 }
 
-// sumRows writes the function that adds rows of float32 to a row of float64.
+// sumRows writes the function adding rows of float32 to a row of float64.
 func (s lanes) sumRows() {
 	TEXT(s.name+"SumRows", NOSPLIT, "func(n int, sums *float64, x *float32, stride, rows int)")
 	Pragma("noescape")
@@ -134,7 +134,7 @@ func (s lanes) sumRows() {
 	RET()
 }
 
-// sumTree writes the function that adds 8 rows of float64 and rounds the sums to float32.
+// sumTree writes the function adding 8 rows of float64 and rounding the sums to float32.
 func (s lanes) sumTree() {
 	TEXT(s.name+"SumTree", NOSPLIT, "func(n int, y *float32, sums *float64, stride int)")
 	Pragma("noescape")
@@ -178,7 +178,7 @@ func (s lanes) sumTree() {
 	RET()
 }
 
-// extreme writes the function that returns the largest or the smallest of n elements.
+// extreme writes the function returning the largest or the smallest of n elements.
 func (s lanes) extreme(name, doc string, none float64, pick func(x, y vec) vec) {
 	TEXT(s.name+name, NOSPLIT, "func(n int, x *float32) float32")
 	Pragma("noescape")
@@ -293,8 +293,7 @@ func (s lanes) reductions() {
 	s.extreme("Smallest", "the smallest of n elements, Inf of none; NaN if one is, -0 rather than 0", math.Inf(1), s.min)
 }
 
-// softmaxGrads writes the functions that softmax and its derivatives need for a line, in
-// float64.
+// softmaxGrads writes the functions for softmax and its derivatives of a line, in float64.
 func (s lanes) softmaxGrads() {
 	s.softmaxGrad()
 	s = s.halved()

@@ -19,13 +19,13 @@ const (
 	normY     = 48
 	normMean  = 56
 	normInv   = 64
-	normStep  = 72 // bytes from a mean to the next
+	normStep  = 72 // stride of the means in bytes
 	normEps   = 80
 	normCount = 88 // N, in float64
-	normPitch = 96 // bytes from a row of x, ct and y to the next
+	normPitch = 96 // row stride of x, ct and y in bytes
 )
 
-// normLoop is a loop over rows of float32 that computes in float64.
+// normLoop is a loop over rows of float32 computing in float64.
 type normLoop struct {
 	set
 	name  string
@@ -35,8 +35,8 @@ type normLoop struct {
 	loops int
 }
 
-// normLoop writes a function of one argument, a normArgs. body writes what is done to a
-// row. The pointers in the fields `rows` move on by a row after each; those in `once` do not.
+// normLoop writes a function of one argument, a normArgs. body writes the instructions for a row.
+// The pointers in the fields `rows` advance by a row after each; the pointers in `once` do not.
 func (s set) normLoop(name, doc string, rows, once []int, body func(l *normLoop)) {
 	name = s.name + name
 	onWork(name)
@@ -59,9 +59,9 @@ func (s set) normLoop(name, doc string, rows, once []int, body func(l *normLoop)
 	RET()
 }
 
-// each writes a loop over the vectors of a row. For body, load returns a vector of a field
-// as float64, `to` returns where a vector of a field lies, and part says which of 16 elements
-// the vector holds.
+// each writes a loop over the vectors of a row. In body, load returns a vector of a field as
+// float64, `to` returns the address of a vector of a field, and part is the index of the vector
+// within 16 elements.
 func (l *normLoop) each(body func(load func(field int) reg.VecVirtual, to func(field int) Mem, part int)) {
 	at, label := GP64(), fmt.Sprintf("vector%d", l.loops)
 	l.loops++
@@ -77,7 +77,7 @@ func (l *normLoop) each(body func(load func(field int) reg.VecVirtual, to func(f
 	JLT(LabelRef(label))
 }
 
-// sums returns registers for 16 sums, which are 0.
+// sums returns registers for 16 sums, initially 0.
 func (l *normLoop) sums() []reg.VecVirtual {
 	var sums []reg.VecVirtual
 	for range 128 / l.set.bytes() {
@@ -86,8 +86,7 @@ func (l *normLoop) sums() []reg.VecVirtual {
 	return sums
 }
 
-// total returns the sum of 16 lanes: those 8 apart are added first, then those 4, 2 and 1
-// apart.
+// total returns the sum of 16 lanes, adding lanes 8 apart first, then 4, 2 and 1 apart.
 func (s set) total(sums []reg.VecVirtual) reg.VecVirtual {
 	for apart := len(sums) / 2; apart > 0; apart /= 2 {
 		for i := range apart {
@@ -155,7 +154,7 @@ func (l *normLoop) factor(dot, inv reg.VecVirtual) reg.VecVirtual {
 	return l.wide64(dot)
 }
 
-// put writes x to the array of field f, which has one element for each row.
+// put writes x to the array of field f, having one element for each row.
 func (l *normLoop) put(x reg.VecVirtual, f int) {
 	VMOVSD(x.AsX(), Mem{Base: l.at[f]})
 	ADDQ(Imm(8), l.at[f])
@@ -246,7 +245,7 @@ func (s set) layerLoops() {
 	})
 }
 
-// columnSums writes the functions that add rows to the float64 sums in y.
+// columnSums writes the functions adding rows to the float64 sums in y.
 func (s set) columnSums() {
 	sum := func(l *normLoop, addend func(load loadFunc) reg.VecVirtual) {
 		l.each(func(load loadFunc, to memFunc, _ int) {
@@ -275,9 +274,9 @@ func (s set) columnSums() {
 	})
 }
 
-// rope writes the function that rotates pairs. The fields have other meanings here: it
-// rotates pairs of x and ct to pairs of y and gain; mean points to cosines and inv to sines,
-// which are multiplied by count.
+// rope writes the function rotating pairs. The fields have other meanings here: it rotates pairs of
+// x and ct to pairs of y and gain; mean points to cosines and inv to sines, which are multiplied by
+// count.
 func (s set) rope() {
 	s.normLoop("Rope", "rows of two halves, x and ct, turned by angles", []int{normX, normCt, normY, normGain}, []int{normMean, normInv}, func(l *normLoop) {
 		sign := l.vector()

@@ -9,8 +9,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// copyRows writes a function that copies rows of this number of bytes, which lie stride
-// bytes apart, to where they lie side by side.
+// copyRows writes a function copying rows of this number of bytes, stride bytes apart, to contiguous memory.
 func copyRows(bytes int) {
 	name := fmt.Sprintf("copy%d", bytes)
 	TEXT(name, NOSPLIT, "func(n int, dst, src *byte, stride uintptr)")
@@ -40,9 +39,8 @@ func copyRows(bytes int) {
 	RET()
 }
 
-// transposition writes the frame of a function that reads `lanes` rows, stride bytes apart
-// in src, and writes them as columns of dst, whose rows are pitch bytes apart. One round of
-// the loop does `deep` elements of each row.
+// transposition writes the frame of a function reading `lanes` rows, stride bytes apart in src, and writing them as
+// columns of dst, with a row stride of pitch bytes. One round of the loop processes `deep` elements of each row.
 func transposition(name string, lanes, deep, size int, round func(row func(i, at int) Mem, col func(p int) Mem)) {
 	TEXT(name, NOSPLIT, "func(n int, dst *byte, pitch uintptr, src *byte, stride uintptr)")
 	Pragma("noescape")
@@ -52,8 +50,8 @@ func transposition(name string, lanes, deep, size int, round func(row func(i, at
 	stride3, pitch3 := GP64(), GP64()
 	LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, stride3)
 	LEAQ(Mem{Base: pitch, Index: pitch, Scale: 2}, pitch3)
-	// There is a register for every four rows: an address can add 0, 1 or 2 strides to it,
-	// or three strides, which are in a register too.
+	// There is a register for every four rows: an address can add 0, 1 or 2 strides to it, or three strides, which are in
+	// a register too.
 	every4 := func(base, step reg.Register, n int) []reg.Register {
 		r := []reg.Register{base}
 		for len(r)*4 < n {
@@ -74,9 +72,9 @@ func transposition(name string, lanes, deep, size int, round func(row func(i, at
 		}
 		return m
 	}
-	// The rows behind these are those of the next call, where a matrix is copied from memory: 16 rows of 4 KiB are in the
-	// same lines of the first-level cache, so they are fetched to the second, which takes the address of a page being
-	// known, so a line of each row is fetched to the first.
+	// If a matrix is copied from memory, the next call reads the rows following these. 16 rows of 4 KiB share lines of
+	// the first-level cache, so they are prefetched to the second. That needs the address of a page being known, so a
+	// line of each row is prefetched to the first.
 	ahead := GP64()
 	fetch := func(prefetch func(Op)) {
 		LEAQ(Mem{Base: srcs[len(srcs)-1], Index: stride, Scale: 4}, ahead)
@@ -106,8 +104,8 @@ func transposition(name string, lanes, deep, size int, round func(row func(i, at
 	RET()
 }
 
-// transpose16F32 interleaves neighbouring rows, then pairs of rows, and then puts quarters
-// of vectors together. Four quarters are a column.
+// transpose16F32 interleaves neighbouring rows, then pairs of rows, and then combines quarters of vectors. Four quarters
+// are a column.
 func transpose16F32() {
 	transposition("transpose16F32", 16, 16, 4, func(row func(i, at int) Mem, col func(p int) Mem) {
 		r := make([]reg.VecVirtual, 16)
@@ -147,8 +145,7 @@ func transpose16F32() {
 	})
 }
 
-// transpose8F32 puts row i and row i+4 in the halves of one vector when it loads
-// them, so that no later step crosses the halves.
+// transpose8F32 loads row i and row i+4 into the halves of one vector, so that no later step crosses the halves.
 func transpose8F32() {
 	transposition("transpose8F32", 8, 8, 4, func(row func(i, at int) Mem, col func(p int) Mem) {
 		for half := range 2 {

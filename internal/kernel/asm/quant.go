@@ -10,8 +10,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Offsets of the fields of type quantArgs in package blocks, which checks them, and of the
-// parts of a rounded row, see quantize.go there.
+// Offsets of the fields of type quantArgs in package blocks, which checks them, and of the parts of a
+// rounded row, see quantize.go there.
 const (
 	quantN     = 0
 	quantW     = 8
@@ -24,26 +24,26 @@ const (
 	groupRow, groupScale, groupSums, groupLen = 192, 128, 144, 4
 )
 
-// Weights are fetched to the second-level cache first, and quantNear bytes later to the first
-// one. A core of AMD's fourth generation has 24 lines on their way to its first-level cache,
-// which limits it to 16 GB/s if that is where memory delivers them: a token of OLMoE in q4_k
-// takes it 185 ms that way, 160 ms through the second-level cache, and 445 ms without fetching.
+// Weights are prefetched to the second-level cache first, and quantNear bytes later to the first one. A
+// core of AMD's fourth generation has 24 lines in flight to its first-level cache, which limits it to
+// 16 GB/s from memory: a token of OLMoE in q4_k takes 185 ms that way, 160 ms through the second-level
+// cache, and 445 ms without prefetching.
 const quantNear = 8 << 10
 
-// quantPage is how far ahead of the lines the address of a page of memory is found, by fetching its
-// first line to the first-level cache. A core of AMD's fourth generation fetches nothing to its
-// second-level cache from a page whose address it does not know yet: weights in pages of 4 KiB, such
-// as those of a file, come at 18 to 20 GB/s without this, at 24 with 2 KiB, and at 26 with 8 to
-// 20 KiB, as those in pages of 2 MiB do.
+// quantPage is the distance ahead of the lines at which the address of a page of memory is looked up,
+// by prefetching its first line to the first-level cache. A core of AMD's fourth generation prefetches
+// nothing to its second-level cache from a page with an unknown address: weights in pages of 4 KiB,
+// such as a file's, arrive at 18 to 20 GB/s without this, at 24 with 2 KiB, and at 26 with 8 to 20 KiB,
+// as fast as in pages of 2 MiB.
 const quantPage = 10 << 10
 
-// shape is how many rows of weights, w, a function multiplies with how many rows, x.
+// shape is the number of rows of weights, w, that a function multiplies with x rows.
 type shape struct{ w, x int }
 
-// quant writes the products of weights in blocks with rows of int8: four rows of weights
-// with one row, four with two if there are enough registers, and one row of weights with
-// four rows. The four products with one row, or of one row of weights, are the lanes of a
-// vector. Strips and panels are for more rows.
+// quant writes the products of weights in blocks with rows of int8: four rows of weights with one row,
+// four with two if there are enough registers, and one row of weights with four rows. The four products
+// with one row, or of one row of weights, are the lanes of a vector. Strips and panels are for more
+// rows.
 func quant() {
 	var table bytes64
 	rows, pairs, columns := shape{4, 1}, shape{4, 2}, shape{1, 4}
@@ -106,8 +106,8 @@ func data(name string, x []byte) {
 	}
 }
 
-// signByte returns -1 if bit j of i is set, and 1 otherwise. i has 7 bits; the eighth is set
-// if the number of bits that are set would otherwise be odd.
+// signByte returns -1 if bit j of i is set, and 1 otherwise. i has 7 bits; the eighth makes the number
+// of set bits even.
 func signByte(i, j int) uint8 {
 	odd := 0
 	for b := range 7 {
@@ -124,19 +124,19 @@ type quantSet struct {
 	table *bytes64
 }
 
-// bytes64 is a table of vectors of 64 bytes. The linker aligns it to 32 bytes, so that half
-// of the time every load of a vector would take two cache lines, which makes products with
-// mxfp4 and q6_k a third slower. So the table is there twice, and one of the two begins at a
-// multiple of 64. Functions in AVX-512 begin by finding out which.
+// bytes64 is a table of vectors of 64 bytes. The linker aligns it to 32 bytes, so half of the time
+// every load of a vector would touch two cache lines, which makes products with mxfp4 and q6_k a third
+// slower. So the table exists twice, and one of the two starts at a multiple of 64. Functions in
+// AVX-512 start by selecting it.
 type bytes64 struct {
 	vectors [][64]uint8
 	base    reg.Register // points to the aligned table; nil to use the first
 }
 
-// room64 is the most vectors that a table may have.
+// room64 is the capacity of a table in vectors.
 const room64 = 128
 
-// align writes the instructions that find the aligned table. A function begins with them.
+// align writes the instructions selecting the aligned table. A function starts with them.
 func (t *bytes64) align() {
 	base, odd := GP64(), GP64()
 	LEAQ(t.at(0), base)
@@ -195,9 +195,9 @@ func (t *bytes64) write() {
 	}
 }
 
-// frame is a function's registers: pointers to rows of weights, to rows, and to what is
-// fetched, and the products. Each of acc has four products: acc[i] those with row i, or
-// acc[0] all of them.
+// frame holds a function's registers: pointers to rows of weights, to rows, and to the prefetched
+// memory, and the products. Each register of acc has four products: acc[i] the products with row i, or
+// acc[0] all products.
 type frame struct {
 	t, n, next reg.Register
 	w, x       []reg.Register
@@ -206,8 +206,7 @@ type frame struct {
 	table      *bytes64
 }
 
-// begin writes the beginning of a function, what `before` writes, and the beginning of the
-// loop.
+// begin writes the start of a function, the instructions of `before`, and the start of the loop.
 func (q quantSet) begin(kind string, size int, s shape, before ...func()) frame {
 	way := map[shape]string{{4, 1}: "Rows", {4, 2}: "Pairs", {1, 4}: "Columns"}[s]
 	words := map[int]string{1: "one", 2: "two", 4: "four"}
@@ -218,7 +217,7 @@ func (q quantSet) begin(kind string, size int, s shape, before ...func()) frame 
 	f := frame{t: Load(Param("t"), GP64()), columns: s.w == 1, table: q.table}
 	f.n, f.next = field(f.t, quantN), field(f.t, quantFetch)
 	for l := range s.w {
-		if kind != "IQ2" || s.w == 1 { // which takes one of four at a time
+		if kind != "IQ2" || s.w == 1 { // IQ2 takes four rows of weights one at a time
 			f.w = append(f.w, field(f.t, quantW+8*l))
 		}
 	}
@@ -236,9 +235,9 @@ func (q quantSet) begin(kind string, size int, s shape, before ...func()) frame 
 	for _, do := range before {
 		do()
 	}
-	// Rows of weights lie one after another, and cache lines are fetched in that order.
+	// Rows of weights are contiguous, and cache lines are prefetched in that order.
 	Label("loop")
-	if kind == "Group" { // whose weights are in the first-level cache
+	if kind == "Group" { // the weights of groups are in the first-level cache
 		return f
 	}
 	for at := 0; at < s.w*size; at += 64 {
@@ -250,7 +249,7 @@ func (q quantSet) begin(kind string, size int, s shape, before ...func()) frame 
 	return f
 }
 
-// fetchPage has the processor find the address of the page that comes quantPage behind what is fetched.
+// fetchPage makes the processor look up the address of the page quantPage after the prefetched line.
 func fetchPage(next reg.Register) {
 	page := GP64()
 	LEAQ(Mem{Base: next, Disp: quantPage}, page)
@@ -275,8 +274,7 @@ func (f frame) end(size, row int) {
 	f.table.base = nil
 }
 
-// W returns the pointer to lane l's weights, X the pointer to the row of lane l in products
-// i.
+// W returns the pointer to lane l's weights, X the pointer to the row of lane l in products i.
 func (f frame) W(l int) reg.Register { return f.w[min(l, len(f.w)-1)] }
 
 func (f frame) X(i, l int) reg.Register {
@@ -286,8 +284,8 @@ func (f frame) X(i, l int) reg.Register {
 	return f.x[i]
 }
 
-// sumLanes returns a vector that has, in each 128 bits, the sums of these 128 bits of the
-// four vectors v of int32.
+// sumLanes returns a vector having, in each 128 bits, the sums of the same 128 bits of the four vectors
+// v of int32.
 func (q quantSet) sumLanes(v [4]reg.VecVirtual, like func() reg.VecVirtual) reg.VecVirtual {
 	pair := func(a, b reg.VecVirtual) reg.VecVirtual {
 		lo, hi := like(), like()

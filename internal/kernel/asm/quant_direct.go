@@ -6,11 +6,11 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Products of weights that have groups, quant.Group, with one row or two, which do not write
-// the groups to memory: with so few rows that takes longer than the products. The bits are
-// those of the groups.
+// Products of weights having groups, quant.Group, with one row or two, without writing the groups
+// to memory: with so few rows writing takes longer than the products. The bits are the same as with
+// groups.
 
-// direct writes products without groups in memory, and what decodes affine weights.
+// direct writes products without groups in memory, and the functions decoding affine weights.
 func direct() {
 	var table bytes64
 	wide, narrow := quantSet{set{name: "avx512", wide: true}, &table}, quantSet{set{name: "avx2"}, &table}
@@ -23,9 +23,9 @@ func direct() {
 	table.write()
 }
 
-// unsigned are weights as the functions multiply them: numbers of 8 bits without a sign. The
-// sum of a rounded row, times 128 as the row has it, is shifted to the right by `shift` and
-// subtracted, which takes the offset away that made them so; negative means that there is none.
+// unsigned holds weights in the form that is multiplied: unsigned 8-bit numbers. To remove the
+// offset that made them unsigned, the sum of a rounded row, times 128 as the row stores it, is
+// shifted right by `shift` and subtracted; a negative shift means that there is no offset.
 type unsigned struct {
 	// scales returns the scales of 4 blocks of 32 of each lane's weights, in the order of
 	// groups.rowNumbers, and offsets, nil for none. part is the group within a block of 256.
@@ -35,7 +35,7 @@ type unsigned struct {
 	shift int
 }
 
-// direct writes a function whose loop takes 4 blocks of 32, or a block of 256.
+// direct writes a function with a loop over units of 4 blocks of 32, or of a block of 256.
 func (q quantSet) direct(kind string, size, parts int, s shape, of func(g groups) unsigned) {
 	bytes := size
 	if parts == 1 {
@@ -65,7 +65,7 @@ func (q quantSet) direct(kind string, size, parts int, s shape, of func(g groups
 	f.end(bytes, parts*groupRow)
 }
 
-// directs writes the functions of all types, and for two rows those of blocks of 32.
+// directs writes the functions of all types and, for two rows, of blocks of 32.
 func (q quantSet) directs(s shape) {
 	values := []int{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
 	iq4 := q.table.vector(func(i int) uint8 { return uint8(values[i%16] + 128) })
@@ -74,7 +74,7 @@ func (q quantSet) directs(s shape) {
 		VMOVDQU64(iq4, table)
 		VPSHUFB(v, table, v)
 	}
-	// A type of blocks of 32: where its highest bits and its other bits are.
+	// A type of blocks of 32: the offsets of its highest bits and of its other bits.
 	for _, t := range []struct {
 		kind            string
 		size, high, low int
@@ -106,7 +106,7 @@ func (q quantSet) directs(s shape) {
 		})
 	}
 	if s.x > 1 {
-		return // there are not enough registers
+		return // too few registers
 	}
 	q.direct("Q5K", 176, 2, s, func(g groups) unsigned { return g.q5k() })
 	q.direct("IQ4XS", 136, 2, s, func(g groups) unsigned { return g.iq4xs(look) })
@@ -123,7 +123,7 @@ func (g groups) nibblesOf(w reg.Register, a, b int) reg.VecVirtual {
 	return v
 }
 
-// addFifth adds 16 to the bytes of v where a bit of the 32 at a, or of those at b, is set.
+// addFifth adds 16 to the bytes of v where a bit of the 32 at a, or of the 32 at b, is set.
 func (g groups) addFifth(w reg.Register, a, b int, v reg.VecVirtual) {
 	low, high, k := GP64(), GP64(), K()
 	MOVL(Mem{Base: w, Disp: a}, low.As32())
@@ -142,8 +142,8 @@ func opmask(bits uint32) reg.OpmaskVirtual {
 	return k
 }
 
-// headNumbers returns the f16 at the beginning of 4 blocks of each lane's weights, and with
-// `two` those behind them. What is read ends within the 4 blocks.
+// headNumbers returns the f16 at the start of 4 blocks of each lane's weights, and with `two` the
+// f16 following them. It reads nothing past the 4 blocks.
 func (g groups) headNumbers(two bool) (first, second reg.VecVirtual) {
 	all := ZMM()
 	each := func(base int, index reg.VecVirtual, bits func(l int) uint32) {
@@ -205,7 +205,7 @@ func (g groups) halvesOf(all reg.VecVirtual) (low, high reg.VecVirtual) {
 }
 
 func (g groups) q5k() unsigned {
-	// As q4kRows has the scales: of each row 4 words, scales and then offsets.
+	// As in q4kRows: 4 words of each row, scales followed by offsets.
 	head, low, high := ZMM(), ZMM(), ZMM()
 	VMOVDQU(Mem{Base: g.f.W(0)}, head.AsX())
 	for l := 1; l < 4; l++ {
@@ -217,7 +217,7 @@ func (g groups) q5k() unsigned {
 	VPSHUFD(Imm(0x84), head, high)
 	VPSRLD(Imm(2), high, high)
 	VPTERNLOGD(Imm(0xf8), g.table.longs(func(i int) int { return i % 2 * 0x30303030 }), high, low)
-	// The words of all rows one behind another, and their bytes turned.
+	// The words of all rows in sequence, and their bytes transposed.
 	index, bytes := ZMM(), ZMM()
 	VMOVDQU64(g.table.longs(func(i int) int { return i%4*4 + i/4 }), index)
 	VPERMD(low, index, bytes)

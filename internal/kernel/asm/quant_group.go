@@ -6,9 +6,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// group writes a function with a loop over groups of 4 blocks of 32: of q8_0, of mxfp4, or
-// of weights that are unpacked to quant.Group, which has the layout of a rounded row, with
-// offsets instead of sums.
+// group writes a function with a loop over groups of 4 blocks of 32: of q8_0, of mxfp4, or of
+// weights unpacked to quant.Group, which has the layout of a rounded row, with offsets instead of
+// sums.
 func (q quantSet) group(kind string, size int, s shape) {
 	f := q.begin(kind, groupLen*size, s)
 	g := groups{q, f, size, kind == "MX", kind == "Group"}
@@ -27,11 +27,11 @@ type groups struct {
 	f    frame
 	size int
 	mx   bool
-	// unpacked says that the weights are quant.Group.
+	// unpacked is set if the weights are quant.Group.
 	unpacked bool
 }
 
-// value returns entry i of mxfp4's table, with off added.
+// value returns entry i of mxfp4's table, plus off.
 func value(i, off int) uint8 {
 	v := []int{0, 1, 2, 3, 4, 6, 8, 12}[i%8]
 	if i%16 >= 8 {
@@ -121,7 +121,7 @@ func (g groups) exponents(b int) reg.VecVirtual {
 	return d
 }
 
-// exponent returns where the table has the scale of block b of lane l.
+// exponent returns the address of the table entry with the scale of block b of lane l.
 func (g groups) exponent(l, b int) Mem {
 	e, table := GP64(), GP64()
 	MOVBQZX(Mem{Base: g.f.W(l), Disp: b * g.size}, e)
@@ -129,8 +129,8 @@ func (g groups) exponent(l, b int) Mem {
 	return Mem{Base: table, Index: e, Scale: 4}
 }
 
-// wide adds the products of 4 blocks. An offset makes the weights unsigned. The rounded row
-// has its sum times this offset, which is subtracted.
+// wide adds the products of 4 blocks. An offset makes the weights unsigned. The rounded row holds
+// its sum times this offset, for subtracting it.
 func (g groups) wide() {
 	sums := make([][2]reg.VecVirtual, len(g.f.acc))
 	for p := range 2 {
@@ -158,11 +158,10 @@ func (g groups) wide() {
 	g.addTerms(sums, 0, scales, offsets, 0)
 }
 
-// addTerms adds to the products the terms of 4 blocks. sums[i] has, for products i, the sums of
-// each lane for two blocks and for the next two; in each of the vectors 128 bits have the four
-// lanes. The group of the rounded row begins at disp. offsets is nil for none. shift is how far
-// the sums of the row are shifted to the right before they are subtracted; negative means that
-// they are not.
+// addTerms adds the terms of 4 blocks to the products. sums[i] has, for products i, the sums of
+// each lane for two blocks and for the next two; each 128 bits of the vectors have the four lanes.
+// The group of the rounded row starts at disp. offsets is nil for none. shift is the right shift of
+// the row's sums before subtracting them; negative means that they are not subtracted.
 func (g groups) addTerms(all [][2]reg.VecVirtual, disp int, scales, offsets reg.VecVirtual, shift int) {
 	for i, acc := range g.f.acc {
 		s, t, d := ZMM(), ZMM(), ZMM()
@@ -202,7 +201,7 @@ func (g groups) addTerms(all [][2]reg.VecVirtual, disp int, scales, offsets reg.
 	}
 }
 
-// pair returns the weights of the blocks b and b+1 with the offset added.
+// pair returns the weights of the blocks b and b+1, plus the offset.
 func (g groups) pair(w reg.Register, b int) reg.VecVirtual {
 	y, v := YMM(), ZMM()
 	if g.unpacked {
@@ -228,8 +227,8 @@ func (g groups) pair(w reg.Register, b int) reg.VecVirtual {
 	return v
 }
 
-// rowNumbers returns the 4 numbers at disp of each lane's row in products i. The numbers of
-// a block, of all lanes, are in the same 128 bits.
+// rowNumbers returns the 4 numbers at disp of each lane's row in products i. The numbers of a
+// block, of all lanes, are in the same 128 bits.
 func (g groups) rowNumbers(i, disp int) reg.VecVirtual {
 	v, index := ZMM(), ZMM()
 	VMOVUPS(Mem{Base: g.f.X(i, 0), Disp: disp}, v.AsX())
@@ -259,7 +258,7 @@ func (g groups) blockNumbers(disp int) reg.VecVirtual {
 	return out
 }
 
-// turned are the indices that make of the 4 numbers of each lane the 4 lanes of each number.
+// turned returns the indices transposing 4 numbers of each lane to 4 lanes of each number.
 func (g groups) turned() Mem { return g.table.longs(func(i int) int { return i%4*4 + i/4 }) }
 
 func (g groups) blockOfLane() Mem { return g.table.longs(func(i int) int { return i / 4 }) }

@@ -6,9 +6,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// iq2 is the product of rows of the type whose weights are looked up in a book, 8 at a
-// time. No arithmetic makes its vectors, and looking 32 weights up takes so long that
-// loops over them, and over four rows of weights, cost nothing.
+// iq2 is the product of rows of the type with weights looked up in a codebook, 8 at a time. No
+// arithmetic makes its vectors, and looking up 32 weights takes so long that loops over them, and
+// over four rows of weights, cost nothing.
 func (q quantSet) iq2(s shape) {
 	if s.w == 4 {
 		q.iq2Rows(s)
@@ -28,11 +28,11 @@ func (q quantSet) iq2(s shape) {
 	f.end(iq2Size, superRow)
 }
 
-// iq2Size is the bytes of a block of 256.
+// iq2Size is the size of a block of 256 in bytes.
 const iq2Size = 66
 
-// iq2Rows is four rows of weights with one row. The rows of weights leave their sums and d
-// on the stack.
+// iq2Rows is four rows of weights with one row. The rows of weights leave their sums and d on the
+// stack.
 func (q quantSet) iq2Rows(s shape) {
 	w, done, lane, d := GP64(), GP64(), GP64(), GP32()
 	var sums, halves Mem
@@ -69,16 +69,15 @@ func (q quantSet) iq2Rows(s shape) {
 	f.end(iq2Size, superRow)
 }
 
-// zeroSum returns zeros, by an instruction of which the allocator knows that it reads
-// nothing.
+// zeroSum returns zeros, using an instruction known to the allocator as reading nothing.
 func (q quantSet) zeroSum() reg.VecVirtual {
 	v := YMM()
 	VPXOR(v, v, v)
 	return v
 }
 
-// iq2Pieces is a loop over the block at w, 32 weights at a time: do gets them, their signs,
-// their scales, and a quarter of how far they are in a block of a rounded row.
+// iq2Pieces is a loop over the block at w, 32 weights at a time: do gets them, their signs, their
+// scales, and a quarter of their offset in a block of a rounded row.
 func (q quantSet) iq2Pieces(t, w reg.Register, do func(v, sign, scale reg.VecVirtual, at reg.Register)) {
 	book, signs, at := field(t, quantBook), GP64(), GP64()
 	LEAQ(NewDataAddr(Symbol{Name: "quantSigns", Static: true}, 0), signs)
@@ -86,7 +85,7 @@ func (q quantSet) iq2Pieces(t, w reg.Register, do func(v, sign, scale reg.VecVir
 	Label("piece")
 	bits := GP64()
 	MOVL(Mem{Base: w, Index: at, Scale: 1, Disp: 6}, bits.As32())
-	// look returns 8 bytes from each of four places in a table.
+	// look returns 8 bytes from each of four entries of a table.
 	look := func(table reg.Register, place func(l int, entry reg.GPVirtual)) reg.VecVirtual {
 		var x [2]reg.VecVirtual
 		for l := range 4 {
@@ -114,7 +113,7 @@ func (q quantSet) iq2Pieces(t, w reg.Register, do func(v, sign, scale reg.VecVir
 			SHRL(Imm(7), bits.As32())
 		}
 	})
-	SHRL(Imm(7), bits.As32()) // 21 were shifted before
+	SHRL(Imm(7), bits.As32()) // 21 bits were shifted before
 	LEAL(Mem{Base: bits, Index: bits, Scale: 1, Disp: 1}, bits.As32())
 	x, scale := XMM(), YMM()
 	VMOVD(bits.As32(), x)

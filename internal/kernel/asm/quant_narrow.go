@@ -8,18 +8,18 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// narrowRows is the most rows of x that a function of AVX2 multiplies with a panel, 16 of its rows of weights at a time:
-// these have 6 sums of 16 bits and 6 of 32, and the weights of 4 lanes take the other registers.
+// narrowRows is the largest number of rows of x that a function of AVX2 multiplies with a panel, 16 of its rows of weights
+// at a time: they have 6 sums of 16 bits and 6 of 32, and the weights of 4 lanes take the other registers.
 const narrowRows = 3
 
-// narrowPanels writes the products of panels for AVX2, which adds products of bytes in pairs, in 16 bits. Panels are those
-// of AVX-512, but for these lines and weights:
+// narrowPanels writes the products of panels for AVX2, which adds products of bytes in pairs, in 16 bits. Panels are the
+// same as for AVX-512, except for these lines and weights:
 //
 //	q4_k, q6_k    scales are two equal numbers of 16 bits
 //	q8_0, groups  weights are signed
 //
-// Sums of 16 bits are added as long as they cannot overflow: `depth` products of four weights, of which two are added, and
-// none is larger than 127.
+// Sums of 16 bits are accumulated as long as they cannot overflow: `depth` products of four weights, adding two of them,
+// and none exceeding 127.
 func (q quantSet) narrowPanels() {
 	for rows := narrowRows - 1; rows <= narrowRows; rows++ {
 		q.narrowPanel("Q4K", rows, false, 8).super() // weights to 15
@@ -39,10 +39,10 @@ type narrow struct {
 	depth   int
 	t, n, w reg.Register
 	line    reg.Register // in the weights
-	scale   reg.Register // in the lines behind them
+	scale   reg.Register // in the lines following the weights
 	at      reg.Register // in the rows x
 	x       []reg.Register
-	sum     [][2]reg.VecPhysical // of integers, for each row of x
+	sum     [][2]reg.VecPhysical // integer sums, for each row of x
 }
 
 func (q quantSet) narrowPanel(kind string, rows int, signed bool, depth int) narrow {
@@ -71,7 +71,7 @@ func (p narrow) each(do func(r, v int)) {
 	}
 }
 
-// part adds the products of 32 weights of each row, `half` of those of a line, times scale(i, v) of line i.
+// part adds the products of 32 weights of each row, `half` of a line's weights, times scale(i, v) of line i.
 func (p narrow) part(half int, scale func(i, v int) Mem, first bool) {
 	sums := make([][2]reg.VecVirtual, len(p.x)) // of 16 bits
 	add := func(i, r, v int, t reg.VecVirtual) {
@@ -121,7 +121,7 @@ func (p narrow) part(half int, scale func(i, v int) Mem, first bool) {
 	}
 }
 
-// widen adds sums of 16 bits times a scale to those of 32.
+// widen adds 16-bit sums, times a scale, to the 32-bit sums.
 func (p narrow) widen(i, r, v int, t reg.VecVirtual, scale Mem, first bool) {
 	if first && i < p.depth {
 		VPMADDWD(scale, t, p.sum[r][v])
@@ -162,7 +162,7 @@ func (p narrow) super() {
 
 		y := field(p.t, panelY)
 		for r := range p.x {
-			var off [2]reg.VecVirtual // what the offsets add
+			var off [2]reg.VecVirtual // the contributions of the offsets
 			for i := range pairs {
 				b, t := YMM(), YMM()
 				VPBROADCASTD(Mem{Base: p.x[r], Disp: superSums + 4*i}, b)
@@ -209,7 +209,7 @@ func (p narrow) super() {
 // group writes the loop over groups of 4 blocks of 32 weights.
 func (p narrow) group() {
 	offset := p.kind == "Small" || p.kind == "Large"
-	block := GP64() // where a block's numbers are in the rows
+	block := GP64() // offset of a block's numbers in the rows
 	for half := range 2 {
 		part := fmt.Sprintf("part%d", half)
 		MOVQ(p.w, p.line)
@@ -267,7 +267,7 @@ func (p narrow) addTo(y reg.Register, r, half, v int, d reg.VecVirtual) {
 	VMOVUPS(d, to)
 }
 
-// end ends the loop over units, which have so many bytes in the panel and in the rows.
+// end ends the loop over units of the given number of bytes in the panel and in the rows.
 func (p narrow) end(bytes, row int) {
 	ADDQ(I32(bytes), p.w)
 	for _, x := range p.x {

@@ -6,10 +6,10 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// narrowPack is a function of AVX2 that writes 8 rows of weights to a quarter of a panel.
+// narrowPack is a function of AVX2 writing 8 rows of weights to a quarter of a panel.
 type narrowPack struct {
 	quantSet
-	t, n, out, at reg.Register // at is where the unit is in a row
+	t, n, out, at reg.Register // at is the unit's offset in a row
 }
 
 func (q quantSet) narrowPacks() {
@@ -40,7 +40,7 @@ func (q quantSet) packEight(kind string, size, lines int, unit func(p narrowPack
 	RET()
 }
 
-// row returns where row i has the byte disp of the unit.
+// row returns the address of byte disp of the unit in row i.
 func (p narrowPack) row(i, disp int) Mem {
 	return Mem{Base: field(p.t, packRows+8*i), Index: p.at, Scale: 1, Disp: disp}
 }
@@ -50,7 +50,8 @@ func (p narrowPack) store(v reg.VecVirtual, line int) {
 	VMOVDQU(v, Mem{Base: p.out, Disp: panelLine * line})
 }
 
-// turned returns, of 32 bytes of each row, the bytes 4i to 4i+3 of every row, for each i. load reads those of row i.
+// turned transposes 32 bytes of each row: out[i] has the bytes 4i to 4i+3 of every row. load reads the bytes of row
+// i.
 func (p narrowPack) turned(load func(i int, v reg.VecVirtual)) (out [8]reg.VecVirtual) {
 	var r [8]reg.VecVirtual
 	for i := range r {
@@ -80,18 +81,17 @@ func (p narrowPack) turned(load func(i int, v reg.VecVirtual)) (out [8]reg.VecVi
 	return out
 }
 
-// bytesAt is turned of the bytes from disp on.
+// bytesAt is turned for the bytes from disp on.
 func (p narrowPack) bytesAt(disp int) [8]reg.VecVirtual {
 	return p.turned(func(i int, v reg.VecVirtual) { VMOVDQU(p.row(i, disp), v) })
 }
 
-// four returns the four words of 32 bits from disp on of every row.
+// four returns the four 32-bit words from disp on of every row.
 func (p narrowPack) four(disp int) [4]reg.VecVirtual {
 	return fourWords(func(i int) Mem { return p.row(i, disp) })
 }
 
-// fourWords returns the four words of 32 bits of 8 rows of 16 bytes, in vectors of 256 bits: lane i belongs to
-// row i.
+// fourWords returns the four 32-bit words of 8 rows of 16 bytes, in vectors of 256 bits: lane i belongs to row i.
 func fourWords(row func(i int) Mem) (out [4]reg.VecVirtual) {
 	var r [4]reg.VecVirtual
 	for i := range r { // rows i and 4+i
@@ -113,7 +113,7 @@ func fourWords(row func(i int) Mem) (out [4]reg.VecVirtual) {
 	return out
 }
 
-// masked returns the bits of mask of v shifted by n bits to the right, or to the left if n is below 0.
+// masked returns v shifted right by n bits, or left if n is below 0, and masked.
 func masked(v reg.VecVirtual, n int, mask Mem) reg.VecVirtual {
 	out := YMM()
 	switch {
@@ -129,7 +129,7 @@ func masked(v reg.VecVirtual, n int, mask Mem) reg.VecVirtual {
 	return out
 }
 
-// long returns a vector of numbers x.
+// long returns a vector with x in every 32-bit lane.
 func (p narrowPack) long(x int) Mem { return p.table.longs(func(int) int { return x }) }
 
 // joined returns low | high<<16.

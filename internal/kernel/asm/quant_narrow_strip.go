@@ -8,22 +8,22 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Offsets of the fields of type stripArgs that only functions of AVX2 use: what a vector of AVX-512 holds in
+// Offsets of the fields of type stripArgs used only by functions of AVX2: values that AVX-512 holds in
 // registers.
 const (
-	stripTurned = 768                        // 8 lines: four weights of each row, turned
+	stripTurned = 768                        // 8 lines: four weights of each row, transposed
 	stripScales = stripTurned + 8*stripLine  // 8 lines of scales, 4 of offsets, and d and m
 	stripInts   = stripScales + 14*stripLine // a line of sums of each row of x
 	stripLine   = 64                         // the bytes of 16 lanes
 )
 
-// narrowStripRows is the most rows of x that are multiplied with weights in registers: they have 8 sums.
+// narrowStripRows is the largest number of rows of x multiplied with weights in registers: they have 8 sums.
 const narrowStripRows = 4
 
-// narrowStrip is strip for AVX2: a line of 16 lanes is two vectors, and weights that are turned lie in memory.
+// narrowStrip is strip for AVX2: a line of 16 lanes is two vectors, and transposed weights are in memory.
 type narrowStrip struct {
 	*strip
-	parts [][]int // rows of x that are multiplied at once
+	parts [][]int // rows of x multiplied at once
 }
 
 func (q quantSet) narrowStrip(kind string, rows, size, ahead int) narrowStrip {
@@ -36,7 +36,7 @@ func (q quantSet) narrowStrip(kind string, rows, size, ahead int) narrowStrip {
 	s.w, s.steps = s.pointers(stripW, stripStep, 16)
 	s.x, s.jumps = s.pointers(stripX, stripXStep, rows)
 	for r := 0; r < rows; {
-		n := (rows - r + narrowStripRows - 1) / narrowStripRows // parts that remain
+		n := (rows - r + narrowStripRows - 1) / narrowStripRows // remaining parts
 		var part []int
 		for range (rows - r + n - 1) / n {
 			part = append(part, r)
@@ -52,7 +52,7 @@ func (s narrowStrip) line(disp, i, v int) Mem {
 	return Mem{Base: s.t, Disp: disp + stripLine*i + 32*v}
 }
 
-// turn writes the 32 bytes from disp on of every row as 8 lines.
+// turn transposes the 32 bytes from disp on of every row to 8 lines.
 func (s narrowStrip) turn(disp int) {
 	for v := range 2 {
 		for half := range 2 {
@@ -64,7 +64,7 @@ func (s narrowStrip) turn(disp int) {
 	}
 }
 
-// long returns a vector of numbers x.
+// long returns a vector with x in every 32-bit lane.
 func (s narrowStrip) long(x int) Mem { return s.table.longs(func(int) int { return x }) }
 
 // sum returns the register of half v of the sums of number r of a part.
@@ -83,7 +83,7 @@ func (s narrowStrip) q4k() {
 			VMOVDQU(zero, s.line(stripInts, k, v))
 		}
 	}
-	step, scale := GP64(), GP64() // what is from these 32 elements of x to the next ones, and where lines of scales are
+	step, scale := GP64(), GP64() // distance from these 32 elements of x to the next ones, and address of the lines of scales
 	MOVQ(I32(32), step)
 	MOVQ(s.t, scale)
 	s.count(4)
@@ -121,7 +121,7 @@ func (s narrowStrip) q4k() {
 	RET()
 }
 
-// count has `again` jump n-1 times, and then not.
+// count makes `again` jump n-1 times, and then fall through.
 func (s narrowStrip) count(n int) { MOVQ(I32(int32(n)), Mem{Base: s.t, Disp: stripTmp}) }
 
 func (s narrowStrip) again(label string) {
@@ -129,14 +129,14 @@ func (s narrowStrip) again(label string) {
 	JNZ(LabelRef(label))
 }
 
-// fetchRest fetches the lines that remain of so many bytes.
+// fetchRest prefetches the remaining lines of the given number of bytes.
 func (s narrowStrip) fetchRest(bytes int) {
 	s.prefetch(s.all)
 	fetchPage(s.fetch)
 	ADDQ(I32(bytes), s.fetch)
 }
 
-// nibbles sets the sums of a part to those of 32 products of every row, in pairs of 16 bits: none is larger than
+// nibbles sets the sums of a part to the sums of 32 products of every row, in pairs of 16 bits: none exceeds
 // 16·15·127.
 func (s narrowStrip) nibbles(part []int, disp, upper int) {
 	mask := s.table.same(15)
@@ -212,7 +212,7 @@ func (s narrowStrip) q4kHead() {
 	}
 }
 
-// widen makes f32 of the f16 in the lower halves of 8 lanes, whose upper halves are zeros.
+// widen converts the f16 in the lower halves of 8 lanes, with zeros in the upper halves, to f32.
 func (s narrowStrip) widen(v reg.VecVirtual) {
 	high := XMM()
 	VEXTRACTI128(Imm(1), v, high)
@@ -220,7 +220,7 @@ func (s narrowStrip) widen(v reg.VecVirtual) {
 	VCVTPH2PS(high, v)
 }
 
-// q4kTail adds the products of a block with row k to the sums in memory. x is behind the numbers of a row.
+// q4kTail adds the products of a block with row k to the sums in memory. x points past the numbers of a row.
 func (s narrowStrip) q4kTail(k int) {
 	var off [2]reg.VecVirtual
 	for i := range 4 {
@@ -255,7 +255,7 @@ func (s narrowStrip) q4kTail(k int) {
 // q8 writes the loop over groups of 4 blocks of 32.
 func (s narrowStrip) q8() {
 	ones := s.table.words(func(int) int { return 1 })
-	scale := GP64() // where scales of x are
+	scale := GP64() // address of the scales of x
 	Label("unit")
 	for k := range s.rows {
 		dx := XMM()

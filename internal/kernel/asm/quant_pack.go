@@ -14,10 +14,10 @@ const (
 	packRows  = 24
 )
 
-// packing is a function that writes 16 rows of weights to one half of a panel.
+// packing is a function writing 16 rows of weights to one half of a panel.
 type packing struct {
 	quantSet
-	t, n, out, at reg.Register // at is where the unit is in a row
+	t, n, out, at reg.Register // at is the unit's offset in a row
 }
 
 func (q quantSet) packs() {
@@ -29,8 +29,8 @@ func (q quantSet) packs() {
 	q.packUnit("Group", groupRow, panelGroup+8*panelLine, func(p packing) { p.group(false) })
 }
 
-// packUnit writes a function with a loop over units: of `size` bytes in a row, and of
-// `lines` bytes in a panel.
+// packUnit writes a function with a loop over units: of `size` bytes in a row, and of `lines` bytes
+// in a panel.
 func (q quantSet) packUnit(kind string, size, lines int, unit func(p packing)) {
 	name := "avx512Pack" + kind
 	TEXT(name, NOSPLIT, "func(t *byte)")
@@ -51,13 +51,13 @@ func (q quantSet) packUnit(kind string, size, lines int, unit func(p packing)) {
 	q.table.base = nil
 }
 
-// row returns where row i has the byte disp of the unit.
+// row returns the address of byte disp of the unit in row i.
 func (p packing) row(i, disp int) Mem {
 	return Mem{Base: field(p.t, packRows+8*i), Index: p.at, Scale: 1, Disp: disp}
 }
 
-// four returns the four words of 32 bits from disp on of every row. Loads and shuffles take a
-// fraction of the time of instructions that gather.
+// four returns the four 32-bit words from disp on of every row. Loading and shuffling takes a
+// fraction of the time of gather instructions.
 func (p packing) four(disp int) (out [4]reg.VecVirtual) {
 	var r [4]reg.VecVirtual
 	for i := range r { // rows i, 4+i, 8+i and 12+i
@@ -81,7 +81,7 @@ func (p packing) four(disp int) (out [4]reg.VecVirtual) {
 	return out
 }
 
-// words returns the words of 32 bits at each of some places of every row.
+// words returns the 32-bit words at each of the given offsets of every row.
 func (p packing) words(disps ...int) []reg.VecVirtual {
 	out, parts := make([]reg.VecVirtual, len(disps)), make([]reg.VecVirtual, len(disps))
 	for q := range 4 {
@@ -108,8 +108,8 @@ func (p packing) words(disps ...int) []reg.VecVirtual {
 	return out
 }
 
-// turned reads 64 bytes of each row with load, and calls do with the bytes 4i to 4i+3 of
-// every row, for each i.
+// turned reads 64 bytes of each row with load, and calls do with the bytes 4i to 4i+3 of every row,
+// for each i.
 func (p packing) turned(load func(row Mem, v reg.VecVirtual), do func(i int, v reg.VecVirtual)) {
 	r := make([]reg.VecVirtual, 16)
 	for i := range r {
@@ -144,7 +144,7 @@ func (p packing) turned(load func(row Mem, v reg.VecVirtual), do func(i int, v r
 	}
 }
 
-// bytes64At is a load of turned.
+// bytes64At returns a load function for turned.
 func bytes64At(disp int) func(row Mem, v reg.VecVirtual) {
 	return func(row Mem, v reg.VecVirtual) {
 		row.Disp = disp
@@ -157,7 +157,7 @@ func (p packing) store(v reg.VecVirtual, line int) {
 	VMOVDQU64(v, Mem{Base: p.out, Disp: panelLine * line})
 }
 
-// right returns v shifted by n bits to the right, or v.
+// right returns v shifted right by n bits, or v if n is 0.
 func right(v reg.VecVirtual, n int) reg.VecVirtual {
 	if n == 0 {
 		return v
@@ -167,14 +167,14 @@ func right(v reg.VecVirtual, n int) reg.VecVirtual {
 	return out
 }
 
-// bits returns the bits of mask of v shifted by n bits to the right.
+// bits returns v shifted right by n bits and masked.
 func (p packing) bits(v reg.VecVirtual, n int, mask Mem) reg.VecVirtual {
 	out := ZMM()
 	VPANDD(mask, right(v, n), out)
 	return out
 }
 
-// long returns a vector of 16 numbers x.
+// long returns a vector with x in each of 16 lanes.
 func (p packing) long(x int) Mem { return p.table.longs(func(int) int { return x }) }
 
 // f16 writes the f16 in the upper or the lower half of v as f32.
@@ -185,7 +185,7 @@ func (p packing) f16(v reg.VecVirtual, shift, line int) {
 	p.store(z, line)
 }
 
-// places returns where a rounded row has a unit's parts of 32, see quantOrder of package
+// places returns the offsets of a unit's parts of 32 in a rounded row, see quantOrder of package
 // blocks.
 func places(order [8]int) (place [8]int) {
 	for at, part := range order {
@@ -223,7 +223,8 @@ func (p packing) q4k() {
 	}
 }
 
-// q4kNumbers returns d and m, and what computes the scales and the offsets, 8 of each, of every row.
+// q4kNumbers returns d and m, and functions computing the scales and the offsets, 8 of each, of
+// every row.
 func (p packing) q4kNumbers() (d reg.VecVirtual, scales, offsets func(j int) reg.VecVirtual) {
 	head := p.four(0)
 	a, b, c := head[1], head[2], head[3]
@@ -296,10 +297,10 @@ func (p packing) q6k() {
 	}
 }
 
-// q6kWeights returns line 16k+i of a half: its lower bits are in v, and its upper ones in high.
+// q6kWeights returns line 16k+i of a half, given its lower bits in v and its upper bits in high.
 func (p packing) q6kWeights(v, high reg.VecVirtual, i, k int) reg.VecVirtual {
 	w, from := p.bits(v, 4*k, p.table.same(15)), high
-	switch shift := i/8*2 + 4*k - 4; { // how far the two bits are above where they go
+	switch shift := i/8*2 + 4*k - 4; { // distance of the two bits above their destination
 	case shift < 0:
 		from = ZMM()
 		VPSLLD(Imm(uint64(-shift)), high, from)
@@ -310,7 +311,7 @@ func (p packing) q6kWeights(v, high reg.VecVirtual, i, k int) reg.VecVirtual {
 	return w
 }
 
-// q8 writes weights with 128 added, or as they are if signed is set; and group, too.
+// q8 writes weights plus 128, or unchanged if signed is set; it also writes group.
 func (p packing) q8(signed bool) {
 	for b, v := range p.words(0, 34, 68, 102) {
 		p.f16(v, 0, 32+b)
@@ -330,7 +331,7 @@ func (p packing) q8(signed bool) {
 	}
 }
 
-// mx writes weights with `more` added.
+// mx writes weights plus `more`.
 func (p packing) mx(more int) {
 	scales := GP64()
 	LEAQ(NewDataAddr(Symbol{Name: "quantScales", Static: true}, 0), scales)

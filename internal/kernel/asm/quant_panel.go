@@ -20,7 +20,7 @@ const (
 )
 
 // A panel has 32 rows of weights, unit after unit. In a unit, a line of 128 bytes has four
-// successive weights of each row, as unsigned bytes; behind these lines are lines with a
+// successive weights of each row, as unsigned bytes; these lines are followed by lines with a
 // number of 32 bits, or two of 16, of each row:
 //
 //	q4_k          8 scales (f32), 4 pairs of offsets, d, m
@@ -30,13 +30,13 @@ const (
 //	groups        4 scales (f32), 4 offsets (f32)
 const (
 	panelLine  = 128
-	panelRows  = 6 // the most rows of x that a function multiplies with a panel
+	panelRows  = 6 // the largest number of rows of x that a function multiplies with a panel
 	panelSuper = 64 * panelLine
 	panelGroup = 32 * panelLine
 )
 
-// panels writes the products of panels with 3 to 6 rows of x. Six rows take 12 sums, as many
-// as two multipliers of 5 cycles keep in work.
+// panels writes the products of panels with 3 to 6 rows of x. Six rows have 12 sums, enough to keep
+// two multipliers with a latency of 5 cycles busy.
 func (q quantSet) panels() {
 	for rows := panelRows / 2; rows <= panelRows; rows++ {
 		for _, kind := range []string{"Q4K", "Q6K", "Q2K"} {
@@ -51,11 +51,11 @@ type panel struct {
 	quantSet
 	t, n, w reg.Register
 	x       []reg.Register
-	sum     [][2]reg.VecPhysical // of integers, for each row of x
+	sum     [][2]reg.VecPhysical // integer sums, for each row of x
 }
 
-// sums returns two registers for each of some rows, from register `from` on. To avo, a
-// vector that is cleared is in use before, so that its own choice needs too many.
+// sums returns two registers for each of some rows, starting with register `from`. avo treats a
+// vector as live before it is cleared, so its own allocation would need too many.
 func sums(rows, from int) (pairs [][2]reg.VecPhysical) {
 	all := []reg.VecPhysical{
 		reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7, reg.Z8, reg.Z9, reg.Z10, reg.Z11,
@@ -81,8 +81,7 @@ func (q quantSet) beginPanel(kind string, rows int) panel {
 	return p
 }
 
-// fetch writes the beginning of the loop over units: it fetches some cache lines of what is
-// read for the next panel.
+// fetch writes the start of the loop over units, prefetching some cache lines of the next panel.
 func (p panel) fetch() {
 	Label("unit")
 	fetch, lines := field(p.t, panelFetch), field(p.t, panelLines)
@@ -106,8 +105,8 @@ func (p panel) each(do func(r, v int)) {
 	}
 }
 
-// steps adds the products of 4n weights of each row, from disp bytes on after w and after
-// the rows at index at. The first step begins the sums, if first is set.
+// steps adds the products of 4n weights of each row, from disp bytes on after w and after the rows
+// at index at. If first is set, the first step initializes the sums.
 func (p panel) steps(n, disp, from int, at reg.Register, first bool) {
 	if first {
 		p.each(func(r, v int) { VPXORD(p.sum[r][v], p.sum[r][v], p.sum[r][v]) })
@@ -127,15 +126,15 @@ func (p panel) steps(n, disp, from int, at reg.Register, first bool) {
 	}
 }
 
-// super writes the loop over units of 256 weights. The sums of 32 products of q4_k times
-// their scale, and four of these, are exact in f32.
+// super writes the loop over units of 256 weights. The sums of 32 products of q4_k times their
+// scale, and the totals of four of these, are exact in f32.
 func (p panel) super(kind string) {
 	scaled := sums(len(p.x), 2*panelRows) // sums times their scales; not for q2_k
 	clearScaled := func() {
 		p.each(func(r, v int) { VPXORD(scaled[r][v], scaled[r][v], scaled[r][v]) })
 	}
 	p.fetch()
-	at, scale := GP64(), GP64() // where the part is in the rows, and where its scales are
+	at, scale := GP64(), GP64() // offset of the part in the rows, and address of its scales
 	XORQ(at, at)
 	switch kind {
 	case "Q4K", "Q6K":
@@ -178,7 +177,7 @@ func (p panel) super(kind string) {
 	CMPQ(at, U32(256))
 	JNE(LabelRef("part"))
 
-	// w is now behind the weights. off has, in integers, what the offsets add.
+	// w now points past the weights. off has, in integers, the contributions of the offsets.
 	pairs, disp := map[string]int{"Q4K": 4, "Q6K": 8, "Q2K": 8}[kind], map[string]int{"Q4K": 8, "Q6K": 16}[kind]*panelLine
 	offsets := func(r int, off [2]reg.VecPhysical) {
 		for v := range off {
@@ -239,7 +238,7 @@ func (p panel) group(offset bool) {
 	from := field(p.t, panelY)
 	p.each(func(r, v int) { VMOVUPS(Mem{Base: from, Disp: panelLine*r + 64*v}, y[r][v]) })
 	p.fetch()
-	at, scale, block := GP64(), GP64(), GP64() // where a block is in the rows, its scales in the unit and in the rows
+	at, scale, block := GP64(), GP64(), GP64() // addresses of a block in the rows, and of its scales in the unit and in the rows
 	XORQ(at, at)
 	XORQ(block, block)
 	LEAQ(Mem{Base: p.w, Disp: panelGroup}, scale)
@@ -283,7 +282,7 @@ func (p panel) group(offset bool) {
 	p.end(lines*panelLine, groupRow, y...)
 }
 
-// end ends the loop. w is moved past the rest of the unit, and the rows by row bytes.
+// end ends the loop, advancing w past the rest of the unit, and the rows by row bytes.
 func (p panel) end(rest, row int, y ...[2]reg.VecPhysical) {
 	ADDQ(I32(rest), p.w)
 	for _, x := range p.x {

@@ -6,8 +6,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// q4kRows is super for q4_k, but it unpacks the scales of four rows together, with 128 bits
-// for each row. That saves a third of the time.
+// q4kRows is super for q4_k, but unpacks the scales of four rows together, with 128 bits for each
+// row, which saves a third of the time.
 func (q quantSet) q4kRows(s shape) {
 	const pieces = 4
 	var index [2][pieces]reg.VecVirtual // indices of scales as words, for each row of a pair
@@ -28,8 +28,8 @@ func (q quantSet) q4kRows(s shape) {
 	for l := 1; l < 4; l++ {
 		VINSERTI32X4(Imm(uint64(l)), Mem{Base: f.W(l)}, head, head)
 	}
-	// Of the words a, b, c that quant.Q4Scale reads, low has the lower bits, in the order
-	// a, c, b, c, and high has the upper bits of a and b.
+	// Of the words a, b, c read by quant.Q4Scale, low has the lower bits, in the order a, c, b, c,
+	// and high has the upper bits of a and b.
 	low, high := ZMM(), ZMM()
 	VPSHUFD(Imm(0xed), head, low)
 	VPSRLVD(q.table.longs(func(i int) int { return i % 4 / 3 * 4 }), low, low)

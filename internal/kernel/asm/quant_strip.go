@@ -21,23 +21,22 @@ const (
 	stripHop   = 752
 )
 
-// stripMost is the most rows of x that a function multiplies with a strip.
+// stripMost is the largest number of rows of x that a function multiplies with a strip.
 const stripMost = 8
 
-// strip is a function that multiplies 16 rows of weights, which lie one after another, with a
-// few rows of x. It turns weights in registers, so that a lane of a vector belongs to one row of
-// weights as in a panel, but writes no panel: with few rows of x its stores would take longer
-// than the products.
+// strip is a function multiplying 16 contiguous rows of weights with a few rows of x. It transposes
+// weights in registers, so that each row of weights has a lane as in a panel, but writes no panel: with
+// few rows of x, storing it would take longer than the products.
 type strip struct {
 	quantSet
 	t, fetch     reg.Register
 	w, x         []reg.Register  // of the rows 0, 4, 8 and 12, and of the rows 0 and 4 of x
-	steps, jumps [4]reg.Register // what is between a row and those behind it, of weights and of x
+	steps, jumps [4]reg.Register // distances from a row to the following ones, of weights and of x
 	rows         int
 	sum, acc     []reg.VecPhysical
-	none         reg.VecVirtual // zeros: to avo, a vector that is cleared is in use before
-	fetched, all int            // cache lines of the next strip that are fetched in each turn of the loop
-	near, ahead  int            // those of this strip, and where the first of a row is
+	none         reg.VecVirtual // zeros: avo treats a vector as live before it is cleared
+	fetched, all int            // cache lines of the next strip prefetched so far in an iteration, and per iteration
+	near, ahead  int            // cache lines of this strip prefetched so far, and the offset of the first one of a row
 }
 
 // strips writes the functions of all types and numbers of rows of x.
@@ -77,7 +76,7 @@ func (q quantSet) beginStrip(kind string, rows, size, ahead int) *strip {
 	return s
 }
 
-// pointers returns pointers to every fourth of some rows, and the distances 1 to 3.
+// pointers returns pointers to every fourth row, and the distances of 1 to 3 rows.
 func (s *strip) pointers(at, step, rows int) (to []reg.Register, steps [4]reg.Register) {
 	to = append(to, field(s.t, at))
 	steps[1] = field(s.t, step)
@@ -93,7 +92,7 @@ func (s *strip) pointers(at, step, rows int) (to []reg.Register, steps [4]reg.Re
 	return to, steps
 }
 
-// in returns where row i has the byte disp.
+// in returns the address of byte disp of row i.
 func in(rows []reg.Register, steps [4]reg.Register, i, disp int) Mem {
 	m := Mem{Base: rows[i/4], Disp: disp}
 	switch i % 4 {
@@ -105,11 +104,11 @@ func in(rows []reg.Register, steps [4]reg.Register, i, disp int) Mem {
 	return m
 }
 
-// W and X return where a row of weights, or of x, has the byte disp.
+// W and X return the address of byte disp of a row of weights, or of x.
 func (s *strip) W(i, disp int) Mem { return in(s.w, s.steps, i, disp) }
 func (s *strip) X(i, disp int) Mem { return in(s.x, s.jumps, i, disp) }
 
-// prefetch fetches some of the lines of one turn of the loop.
+// prefetch prefetches some of the lines of one iteration of the loop.
 func (s *strip) prefetch(n int) {
 	for ; n > 0 && s.fetched < s.all; n-- {
 		PREFETCHT1(Mem{Base: s.fetch, Disp: 64 * s.fetched})
@@ -117,7 +116,7 @@ func (s *strip) prefetch(n int) {
 	}
 }
 
-// fetchNear fetches some lines of the next turn to the first-level cache, two of each row.
+// fetchNear prefetches some lines of the next iteration to the first-level cache, two of each row.
 func (s *strip) fetchNear(n int) {
 	for ; n > 0 && s.near < 2*16; n-- {
 		PREFETCHT0(s.W(s.near%16, s.ahead+64*(s.near/16)))
@@ -125,15 +124,15 @@ func (s *strip) fetchNear(n int) {
 	}
 }
 
-// fetchRest fetches the others.
+// fetchRest prefetches the others.
 func (s *strip) fetchRest() {
 	s.prefetch(s.all)
 	fetchPage(s.fetch)
 	ADDQ(I32(64*s.all), s.fetch)
 }
 
-// four returns what writes the instructions for the four words of 32 bits from disp on of every
-// row: lane i belongs to row i. done gets the words.
+// four returns functions writing the instructions for the four 32-bit words from disp on of every row:
+// lane i belongs to row i. done gets the words.
 func (s *strip) four(disp int, done func(i int, v reg.VecVirtual)) (steps []func()) {
 	step := func(f func()) { steps = append(steps, f) }
 	var r [4]reg.VecVirtual
@@ -167,7 +166,7 @@ func (s *strip) four(disp int, done func(i int, v reg.VecVirtual)) (steps []func
 	return steps
 }
 
-// words writes the instructions of four at once.
+// words writes all instructions of four together.
 func (s *strip) words(disp int) (out [4]reg.VecVirtual) {
 	for _, step := range s.four(disp, func(i int, v reg.VecVirtual) { out[i] = v }) {
 		step()
@@ -175,8 +174,8 @@ func (s *strip) words(disp int) (out [4]reg.VecVirtual) {
 	return out
 }
 
-// multiply adds the products of 32 weights of every row to the sums, which it begins. raw are the weights,
-// and between is called before each.
+// multiply sets the sums to the products of 32 weights of every row. raw are the weights, and between is
+// called before each.
 func (s *strip) multiply(disp int, raw []Op, weights func(raw, v Op), between func()) {
 	for k := range s.rows {
 		VMOVDQA64(s.none, s.sum[k])
@@ -193,7 +192,7 @@ func (s *strip) multiply(disp int, raw []Op, weights func(raw, v Op), between fu
 	}
 }
 
-// end ends the loop over units, of which the pointers to weights have taken `done` bytes already.
+// end ends the loop over units. The pointers to weights have already advanced by `done` bytes.
 func (s *strip) end(size, done, row int) {
 	for _, w := range s.w {
 		ADDQ(I32(size-done), w)
@@ -205,7 +204,7 @@ func (s *strip) end(size, done, row int) {
 	JNZ(LabelRef("unit"))
 }
 
-// turn returns what writes the 32 bytes from disp on of every row to memory, as 8 lines.
+// turn returns functions transposing the 32 bytes from disp on of every row to 8 lines in memory.
 func (s *strip) turn(disp, slot int) []func() {
 	half := func(i int) []func() {
 		return s.four(disp+16*i, func(j int, v reg.VecVirtual) { VMOVDQU64(v, s.turnedLine(slot, 4*i+j)) })
@@ -213,16 +212,16 @@ func (s *strip) turn(disp, slot int) []func() {
 	return append(half(0), half(1)...)
 }
 
-// turnedLine is one of the lines that turn writes.
+// turnedLine is one of the lines written by turn.
 func (s *strip) turnedLine(slot, i int) Mem { return Mem{Base: s.t, Disp: stripTurned + 64*(8*slot+i)} }
 
-// q4k writes the loop over blocks of 256. Of a byte of weights, the lower bits are multiplied as
-// they are, and the upper ones without a shift, so that sums of the lower ones are taken 16
-// times, too. All are at most 491 million.
+// q4k writes the loop over blocks of 256. The lower bits of a byte of weights are multiplied unchanged,
+// and the upper ones without a shift, so that sums of the lower ones are multiplied by 16, too. All are at
+// most 491 million.
 //
-// While 32 bytes of each row are multiplied, the next 32 are turned, an instruction of one between
-// those of the other: a processor looks ahead over some hundred instructions, and those that turn would
-// wait for its multipliers. The last unit turns its first bytes again, and no one reads them.
+// While multiplying 32 bytes of each row, the next 32 are transposed, alternating instructions of both: a
+// processor looks ahead over some hundred instructions, and the transposition would otherwise wait for the
+// multiplications. The last unit transposes its first bytes again, and no one reads them.
 func (s *strip) q4k() {
 	low, high := ZMM(), ZMM()
 	VMOVDQU64(s.table.same(15), low)
@@ -246,7 +245,7 @@ func (s *strip) q4k() {
 	Label("half")
 	for j := range 2 {
 		next := s.turn(16+32, 1)
-		if j == 1 { // the next 32 bytes are of the other half, or of the next unit
+		if j == 1 { // the next 32 bytes are in the other half, or in the next unit
 			to := GP64()
 			MOVQ(I32(64), to)
 			CMPQ(half, Imm(1))
@@ -320,7 +319,7 @@ func (s *strip) q4kHead() (first, second reg.VecVirtual) {
 	return first, second
 }
 
-// q4kTail adds the products of a block to the sums in memory. x is behind the numbers of a row.
+// q4kTail adds the products of a block to the sums in memory. x points past the numbers of a row.
 func (s *strip) q4kTail() {
 	d, m, heads := ZMM(), ZMM(), ZMM()
 	VMOVDQU64(Mem{Base: s.t, Disp: stripTmp + 128}, heads)
@@ -362,8 +361,8 @@ func (s *strip) q4kTail() {
 	}
 }
 
-// q8 writes the loop over groups of 4 blocks of 32. An offset makes the weights unsigned. The
-// rounded row has its sum times this offset, which is subtracted.
+// q8 writes the loop over groups of 4 blocks of 32. An offset makes the weights unsigned. The rounded row
+// holds its sum times this offset, for subtracting it.
 func (s *strip) q8() {
 	for k := range s.rows {
 		VMOVUPS(Mem{Base: s.t, Disp: stripSums + 64*k}, s.acc[k])

@@ -6,18 +6,18 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// unpacked is a block of 256 weights whose scales are in registers.
+// unpacked is a block of 256 weights with its scales in registers.
 type unpacked struct {
 	pieces int
-	// piece returns unsigned weights, their scales as int16, and the place in a rounded row
-	// of what they are multiplied with.
+	// piece returns unsigned weights, their scales as int16, and the offset of their factors in a
+	// rounded row.
 	piece func(i int) (q, scale reg.VecVirtual, at int)
-	// finish adds to a lane's sum what does not come from pieces. It may be nil.
+	// finish adds the remaining terms to a lane's sum. It may be nil.
 	finish func(x reg.Register, sum reg.VecVirtual)
-	// offsets are the weights' offsets, with which the sums of the rounded row are
-	// multiplied. It may be nil.
+	// offsets are the weights' offsets, to be multiplied with the sums of the rounded row. It may
+	// be nil.
 	offsets reg.VecVirtual
-	// half is where d is in a block. m follows it if there are offsets.
+	// half is the offset of d in a block. m follows it if there are offsets.
 	half int
 }
 
@@ -49,7 +49,7 @@ func (q quantSet) super(kind string, size int, s shape, unpack func(f frame, w r
 			VPMADDWD(Mem{Base: f.X(k, l), Disp: superSums}, u.offsets, off[k][l])
 		}
 	}
-	// For each row of weights, and for the products and lanes that it is in:
+	// For each row of weights, and for its products and lanes:
 	for l := range f.w {
 		u = unpack(f, f.w[l])
 		each := func(do func(k, l int)) {
@@ -121,8 +121,8 @@ func (q quantSet) bytesAt(w reg.Register, disp int) reg.VecVirtual {
 	return v
 }
 
-// spread returns 16-bit scales for a vector of weights: the i-th 16 bits have scale f(i). v
-// has the scales in its lowest bits, as int16 with AVX-512 and as bytes with AVX2.
+// spread returns 16-bit scales for a vector of weights: the i-th 16 bits have scale f(i). v has the
+// scales in its lowest bits, as int16 with AVX-512 and as bytes with AVX2.
 func (q quantSet) spread(v reg.VecVirtual, f func(i int) int) reg.VecVirtual {
 	out := q.vector()
 	if q.wide {
@@ -238,7 +238,7 @@ func (q quantSet) q6k(f frame, w reg.Register) unpacked {
 	VMOVDQU(Mem{Base: w, Disp: 192}, scales)
 	words := q.scaleWords(scales)
 	u := unpacked{pieces: 256 / q.bytes(), half: 208}
-	// This subtracts the 32 that is added to every weight.
+	// This subtracts the 32 added to every weight.
 	u.finish = func(x reg.Register, sum reg.VecVirtual) {
 		all := words
 		if !q.wide {

@@ -24,9 +24,9 @@ const (
 	tileLines  = 112
 )
 
-// A panel for AMX's tiles has 32 rows of weights, in lines of 128 bytes as other panels do,
-// which is the layout of a tile's right side. Weights are signed. Their scales inside a block
-// of 256 are multiplied into them, and what takes more than a byte is in two planes:
+// A panel for AMX's tiles has 32 rows of weights, in lines of 128 bytes like other panels, which is
+// the layout of a tile's right-hand side. Weights are signed. Their scales within a block of 256
+// are multiplied into them, splitting results of more than a byte into two planes:
 //
 //	q4_k          64 lines times the scale's lower 3 bits, 64 times the upper 3 bits,
 //	              4 pairs of offsets, d, m
@@ -37,10 +37,9 @@ const (
 //	groups        32 lines, 4 scales (f32), 4 lines that are not used
 //
 // Blocks with offsets stay in the panels of vectors: scaling their sums takes as long as
-// multiplying them there.
-// So the sum of a block of 256 is one sum in a tile, or two.
+// multiplying them there. So the sum of a block of 256 is one sum in a tile, or two.
 
-// tilePlane is the bytes of the sums of two by two tiles, and of one plane of lines.
+// tilePlane is the size in bytes of the sums of two by two tiles, and of one plane of lines.
 const tilePlane = 32 * 128
 
 // tileInts is TDPBSSD, sum += x·y for tiles of int8, or TDPBSUD if the numbers of y are
@@ -61,10 +60,10 @@ func (q quantSet) tiles() {
 	beginTiles("Block").group()
 }
 
-// tiled is a product of a panel with rows of x: as many tiles of rows as are in the argument,
-// two at a time, each with the same number of rows. Two by two tiles of sums are stored to
-// memory, and scaled from there. All general registers are chosen here, since avo does not
-// know what the bytes of an instruction read.
+// tiled is a product of a panel with rows of x: as many tiles of rows as the argument gives, two at
+// a time, each with the same number of rows. Two by two tiles of sums are stored to memory, and
+// scaled from there. All general registers are chosen here, because avo does not see the registers
+// read by an instruction written as bytes.
 type tiled struct {
 	kind string
 }
@@ -72,9 +71,9 @@ type tiled struct {
 // tileRegisters are the general registers of a product of tiles.
 type tileRegisters struct {
 	t, a0, a1, stride, b reg.GPPhysical
-	pitch, out           reg.GPPhysical // 128, and where sums are stored
-	low                  reg.GPPhysical // where those of the second row of tiles are
-	y, pair              reg.GPPhysical // the sums of this pair, and where its rows of x are in the argument
+	pitch, out           reg.GPPhysical // 128, and the address for storing sums
+	low                  reg.GPPhysical // address of the sums of the second row of tiles
+	y, pair              reg.GPPhysical // the sums of this pair, and the position of its rows of x in the argument
 	w, free              reg.GPPhysical // the panel's unit
 	at, left             reg.GPPhysical
 }
@@ -117,7 +116,7 @@ func beginTiles(kind string) tiled {
 
 func (p tiled) load(offset int, r reg.GPPhysical) { MOVQ(Mem{Base: tileRegs().t, Disp: offset}, r) }
 
-// fetch fetches some cache lines of what is read for the next panel.
+// fetch prefetches some cache lines of the next panel.
 func (p tiled) fetch() {
 	p.load(tileFetch, tileRegs().free)
 	p.load(tileLines, tileRegs().left)
@@ -132,7 +131,7 @@ func (p tiled) fetch() {
 	Label("fetched")
 }
 
-// step multiplies what A0, A1 and B point to, disp bytes further on for A, and moves B.
+// step multiplies the tiles at A0, A1 and B, reading A disp bytes further on, and advances B.
 func (p tiled) step(disp, lines int, unsigned bool) {
 	tileLoad(4, tileRegs().a0, tileRegs().stride, int8(disp))
 	tileLoad(6, tileRegs().b, tileRegs().pitch, 0)
@@ -151,7 +150,7 @@ func (p tiled) zero() {
 	}
 }
 
-// store stores the sums, and moves the place for them to the next plane.
+// store stores the sums, and advances their address to the next plane.
 func (p tiled) store() {
 	for v := range 2 {
 		tileStore(v, tileRegs().out, tileRegs().pitch, int8(64*v))
@@ -161,8 +160,8 @@ func (p tiled) store() {
 	ADDQ(I32(tilePlane), tileRegs().low)
 }
 
-// rows calls do with what scales the sums of a row, of which rx points to the row of x, and
-// the register of the sums to those of its first plane.
+// rows writes loops over the rows. do writes the instructions scaling the sums of a row, with rx
+// pointing to the row of x, and register out to the row's sums in the first plane.
 func (p tiled) rows(do func(rx reg.GPPhysical)) {
 	p.load(tileSums, tileRegs().out)
 	for i, rx := range []reg.GPPhysical{tileRegs().a0, tileRegs().a1} {
@@ -178,7 +177,7 @@ func (p tiled) rows(do func(rx reg.GPPhysical)) {
 	}
 }
 
-// super writes what is done with a unit of 256 weights.
+// super writes the instructions for a unit of 256 weights.
 func (p tiled) super() {
 	planes, pairs := 2, map[string]int{"Q4K": 4, "Q6K": 0, "Q2K": 8}[p.kind]
 	if p.kind == "Q2K" {
@@ -199,7 +198,7 @@ func (p tiled) super() {
 		}
 		p.store()
 	}
-	// A0 and A1 are now where the sums of x are, and B behind the weights.
+	// A0 and A1 now point to the sums of x, and B points past the weights.
 	for i := range 2 * pairs {
 		VMOVUPS(Mem{Base: tileRegs().b, Disp: 64 * i}, zmm(i))
 	}
@@ -246,7 +245,7 @@ func (p tiled) super() {
 	p.end(superRow)
 }
 
-// group writes what is done with a group of 4 blocks of 32 weights.
+// group writes the instructions for a group of 4 blocks of 32 weights.
 func (p tiled) group() {
 	for b := range groupLen {
 		p.zero()
@@ -278,7 +277,7 @@ func (p tiled) group() {
 	p.end(groupRow)
 }
 
-// end ends the loops over pairs of tiles and over units, which have `row` bytes in the rows of x.
+// end ends the loops over pairs of tiles and over units of `row` bytes in the rows of x.
 func (p tiled) end(row int) {
 	ADDQ(Imm(16), tileRegs().pair)
 	p.load(tilePairs, tileRegs().free)

@@ -6,7 +6,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// tilePacks writes the functions that write panels for tiles. A panel of q2_k is that of
+// tilePacks writes the functions writing panels for tiles. A panel of q2_k is the same as for
 // vectors.
 func (q quantSet) tilePacks() {
 	q.packUnit("TileQ4K", 144, 2*panelSuper+6*panelLine, packing.q4kTile)

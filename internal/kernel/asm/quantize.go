@@ -17,14 +17,14 @@ const (
 	roundPairs  = 64
 )
 
-// quantize writes the functions that round rows for products with weights in blocks. AVX2
-// is fast enough: this is little work beside the products.
+// quantize writes the functions rounding rows for products with weights in blocks. AVX2 is fast
+// enough: this is little work compared to the products.
 func (q quantSet) quantize() {
 	q.roundSuper()
 	q.roundGroup()
 }
 
-// rowRounding is a function's registers.
+// rowRounding holds a function's registers.
 type rowRounding struct {
 	quantSet
 	t, n, x, row reg.Register
@@ -41,7 +41,7 @@ func (q quantSet) beginRound(kind, doc string) *rowRounding {
 	return r
 }
 
-// end moves on by a row. x has been moved on before.
+// end advances by a row. x has been advanced before.
 func (r *rowRounding) end(row int) {
 	ADDQ(I32(row), r.row)
 	DECQ(r.n)
@@ -50,8 +50,8 @@ func (r *rowRounding) end(row int) {
 	RET()
 }
 
-// scale returns dx of the next n elements, its inverse in all lanes, and a mask that is 0
-// if all elements become 0.
+// scale returns dx of the next n elements, its inverse in all lanes, and a mask that is 0 if all
+// elements become 0.
 func (r *rowRounding) scale(n int) (scale, inverse, mask reg.VecVirtual) {
 	var top [4]reg.VecVirtual
 	size, at := YMM(), GP64()
@@ -110,8 +110,8 @@ func (r *rowRounding) scale(n int) (scale, inverse, mask reg.VecVirtual) {
 	return scale, inverse, mask
 }
 
-// bytes32 rounds the 32 elements from number `from` on, stores them, and returns their sums
-// by 4 as int32. The sums of the first 16 elements are in the lower 128 bits.
+// bytes32 rounds the 32 elements starting at number `from`, stores them, and returns their sums by
+// 4 as int32. The sums of the first 16 elements are in the lower 128 bits.
 func (r *rowRounding) bytes32(from int, to Mem, inverse, mask reg.VecVirtual) reg.VecVirtual {
 	var v [4]reg.VecVirtual
 	for i := range v {
@@ -134,8 +134,7 @@ func (r *rowRounding) bytes32(from int, to Mem, inverse, mask reg.VecVirtual) re
 	return v[0]
 }
 
-// four returns the sums of v[0] to v[3]: of their lower 128 bits in the lower 128 bits, and
-// of their upper ones in the upper.
+// four returns the sums of v[0] to v[3], separately for their lower and their upper 128 bits.
 func four(v [4]reg.VecVirtual) reg.VecVirtual {
 	VPHADDD(v[1], v[0], v[0])
 	VPHADDD(v[3], v[2], v[2])
@@ -143,8 +142,8 @@ func four(v [4]reg.VecVirtual) reg.VecVirtual {
 	return v[0]
 }
 
-// roundSuper writes the function that rounds blocks of 256. The arguments say where each 32
-// elements go, and whether the sums of every 16 elements are added in pairs.
+// roundSuper writes the function rounding blocks of 256. The arguments give the destination of each
+// 32 elements, and whether the sums of every 16 elements are added in pairs.
 func (q quantSet) roundSuper() {
 	r := q.beginRound("Super", "blocks of 256")
 	scale, inverse, mask := r.scale(256)
@@ -180,10 +179,10 @@ func (q quantSet) roundSuper() {
 	r.end(superRow)
 }
 
-// roundGroup writes the function that rounds 4 blocks of 32 at a time.
+// roundGroup writes the function rounding 4 blocks of 32 at a time.
 func (q quantSet) roundGroup() {
 	r := q.beginRound("Group", "4 blocks of 32 at a time")
-	at, sum := GP64(), GP32() // at is 4 bytes for each block
+	at, sum := GP64(), GP32() // at advances by 4 bytes for each block
 	XORQ(at, at)
 	Label("block")
 	scale, inverse, mask := r.scale(32)

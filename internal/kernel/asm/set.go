@@ -6,16 +6,16 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// set is the instructions for one kind of vector.
+// set holds the instructions for one kind of vector.
 type set struct {
 	name       string // the instruction set
 	element    string // F32 or F64
 	size       int    // the bytes of an element
 	wide       bool   // vectors have 64 bytes and not 32
 	rows       int    // the rows of the largest tile
-	streamDeep int    // how many rows of B the stream of 4 rows takes at once
+	streamDeep int    // rows of B read at once by the stream of 4 rows
 	table      *constants
-	from       string // Brain or Half if a stream widens B from these
+	from       string // Brain or Half if a stream widens B from it
 }
 
 func (s set) bytes() int {
@@ -69,7 +69,7 @@ func (s set) add(x, y, z Op) {
 	}
 }
 
-// onWork begins a function of one argument, which points to a work or another struct.
+// onWork begins a function of one argument, pointing to a work or another struct.
 func onWork(name string) {
 	TEXT(name, NOSPLIT, "func(t *byte)")
 	Pragma("noescape")

@@ -8,10 +8,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// stream writes a function that adds A·B to sums in memory, for few rows of A. It reads
-// `deep` rows of B at a time, from end to end, which is the fastest way to read memory. The
-// sums of one vector of columns lie together, row after row. With s.from, B has 16-bit
-// numbers and is widened.
+// stream writes a function adding A·B to sums in memory, for few rows of A. It reads `deep` rows of
+// B at a time, from end to end, which is the fastest way to read memory. The sums of one vector of
+// columns are contiguous, row after row. With s.from, B has 16-bit numbers and is widened.
 func (s set) stream(rows, deep int) {
 	name := fmt.Sprintf("%s%sStream%d", s.name, s.from+s.element, rows)
 	onWork(name)

@@ -8,11 +8,11 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// tile writes a function for C = 0 + A·B, or C += A·B, where C is rows by vecs vectors, all
-// in registers. Each element is one chain of fused multiply-adds, which begins with 0. A is
-// read where it lies, element by element. If copying is set, the function also copies the
-// panel of B, with its rows side by side, for the tiles below. It then fetches what lies to
-// the right in B, which the next copying tile reads, to the second-level cache.
+// tile writes a function for C = 0 + A·B, or C += A·B, where C is rows by vecs vectors, all in
+// registers. Each element is one chain of fused multiply-adds, starting with 0. A is read in place,
+// element by element. If copying is set, the function also copies the panel of B, with contiguous
+// rows, for the tiles below. It then prefetches the panel to the right in B, which the next copying
+// tile reads, to the second-level cache.
 func (s set) tile(rows, vecs int, copying bool) {
 	name, what := fmt.Sprintf("%s%sTile%dx%d", s.name, s.element, rows, vecs), "multiplies"
 	if copying {
@@ -29,7 +29,7 @@ func (s set) tile(rows, vecs int, copying bool) {
 		to = field(t, workCopy)
 	}
 
-	// C is needed at the end, so it is fetched while the sums are computed.
+	// C is needed at the end, so it is prefetched while computing the sums.
 	row := GP64()
 	MOVQ(c, row)
 	for i := range rows {
@@ -97,7 +97,7 @@ func (s set) tile(rows, vecs int, copying bool) {
 	RET()
 }
 
-// store writes the sums to C, after finish has changed each.
+// store writes the sums to C, calling finish to change each first.
 func (s set) store(c, cstride reg.GPVirtual, sums [][]reg.VecVirtual, finish func(m Mem, sum reg.VecVirtual)) {
 	for i := range sums {
 		for j, sum := range sums[i] {
@@ -112,7 +112,7 @@ func (s set) store(c, cstride reg.GPVirtual, sums [][]reg.VecVirtual, finish fun
 }
 
 // rowsOf returns a function for the address of row i's current element of A, and a function
-// that moves on to the next element of all rows.
+// advancing to the next element of all rows.
 func (s set) rowsOf(t reg.Register, rows int) (at func(i int) Mem, next func()) {
 	a, stride, step := field(t, workA), field(t, workAStride), field(t, workAStep)
 	var stride3, a4 reg.GPVirtual

@@ -14,8 +14,8 @@ const (
 	unpackBook   = 24
 )
 
-// unpack writes the functions that make groups of weights of blocks: whole groups of 4
-// blocks of 32, or two groups of a block of 256.
+// unpack writes the functions unpacking weights in blocks to groups: whole groups of 4 blocks of
+// 32, or two groups of a block of 256.
 func (q quantSet) unpack() {
 	none := q.table.longs(func(int) int { return 1 << 31 }) // an offset of -0
 	values := []int{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
@@ -28,8 +28,8 @@ func (q quantSet) unpack() {
 		VMOVDQU(iq4, value)
 		VPSHUFB(v, value, v)
 	}
-	// A type of blocks of 32: where its highest bits and its other bits are, and what is
-	// done to the bits.
+	// A type of blocks of 32: the offsets of its highest bits and of its other bits, and the
+	// instructions decoding the bits.
 	for _, t := range []struct {
 		kind            string
 		size, high, low int
@@ -70,8 +70,8 @@ func (q quantSet) unpack() {
 
 type unpackFrame struct{ n, g, w reg.Register }
 
-// unpackBegin writes the beginning of a function, what `before` writes, which gets the
-// function's argument, and the beginning of the loop.
+// unpackBegin writes the start of a function, the instructions of `before`, which gets the
+// function's argument, and the start of the loop.
 func (q quantSet) unpackBegin(kind string, before ...func(t reg.Register)) unpackFrame {
 	name := q.name + "Unpack" + kind
 	TEXT(name, NOSPLIT, "func(t *byte)")
@@ -86,8 +86,8 @@ func (q quantSet) unpackBegin(kind string, before ...func(t reg.Register)) unpac
 	return f
 }
 
-// unpackAhead is how many bytes ahead weights are fetched: quantAhead of package blocks. The
-// processor alone does not fetch that far ahead of loops that do as much per byte as these.
+// unpackAhead is the prefetch distance of weights in bytes: quantAhead of package blocks. The
+// hardware prefetcher does not run that far ahead of loops doing as much work per byte as these.
 const unpackAhead = 10 << 10
 
 func (f unpackFrame) end(size, groups int) {
@@ -149,12 +149,12 @@ func (f unpackFrame) eight(v reg.VecVirtual, to int) {
 	VEXTRACTF128(Imm(1), v, Mem{Base: f.g, Disp: groupRow + to})
 }
 
-// element is where a block's elements 32j to 32j+31 go.
+// element is the destination of a block's elements 32j to 32j+31.
 func (f unpackFrame) element(j int) Mem {
 	return Mem{Base: f.g, Disp: j/4*groupRow + j%4*32}
 }
 
-// bitTo returns bit `from` of every byte of v, as bit `to`.
+// bitTo moves bit `from` of every byte of v to bit `to`.
 func (q quantSet) bitTo(v reg.VecVirtual, from, to int) reg.VecVirtual {
 	out := YMM()
 	switch {
@@ -256,7 +256,7 @@ func (q quantSet) unpackQ3K(none Mem) {
 }
 
 func (q quantSet) unpackIQ3(none Mem) {
-	const size, at = 98, 66 // of a block, and where its signs and scales begin
+	const size, at = 98, 66 // size of a block, and the offset of its signs and scales
 	var book, signs reg.Register
 	f := q.unpackBegin("IQ3", func(t reg.Register) {
 		book, signs = field(t, unpackBook), GP64()

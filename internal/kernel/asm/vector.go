@@ -24,8 +24,8 @@ const (
 	argsC       = 348 // the float32 constants
 )
 
-// constants is a table with 16 copies of each float32 constant, so that a vector of them
-// can be an operand in memory: AVX2 has too few registers to keep them.
+// constants is a table with 16 copies of each float32 constant, so that a vector of them can be an
+// operand in memory: AVX2 has too few registers for keeping them.
 type constants []uint32
 
 func (c *constants) bits(x uint32) Mem {
@@ -37,7 +37,7 @@ func (c *constants) bits(x uint32) Mem {
 	return NewDataAddr(Symbol{Name: "vectorConstants", Static: true}, 64*at)
 }
 
-// write defines the table, after all functions that use it.
+// write defines the table, after all functions using it.
 func (c constants) write() {
 	var table []byte
 	for _, x := range c {
@@ -48,7 +48,7 @@ func (c constants) write() {
 
 func (s set) number(x float64) Mem { return s.table.bits(math.Float32bits(float32(x))) }
 
-// load returns a register that holds m.
+// load returns a register holding m.
 func (s set) load(m Mem) reg.VecVirtual {
 	v := s.vector()
 	VMOVUPS(m, v)
@@ -94,9 +94,9 @@ func (s set) mul(x, y Op) reg.VecVirtual {
 	return z
 }
 
-// exp returns e to the power of x. It computes 2ⁿ times a polynomial in r, where x =
-// n log 2 + r. The polynomial is that of expf in Moshier's Cephes library. Results below
-// the smallest normal number are rounded once, like all others.
+// exp returns e to the power of x. It computes 2ⁿ times a polynomial in r, where x = n log 2 + r.
+// The polynomial is expf's in Moshier's Cephes library. Results below the smallest normal number
+// are rounded once, like all others.
 func (s set) exp(x reg.VecVirtual) reg.VecVirtual {
 	y := s.load(s.number(-104)) // exp(-104) is less than half of the smallest number
 	VMAXPS(x, y, y)             // x if x is NaN
@@ -120,8 +120,8 @@ func (s set) exp(x reg.VecVirtual) reg.VecVirtual {
 		VSCALEFPS(n, q, q)
 		return q
 	}
-	// 2ⁿ is two factors, each with half of n: only the second product can round, and
-	// both factors are normal numbers.
+	// 2ⁿ is two factors, each with half of n: only the second product can round, and both factors
+	// are normal numbers.
 	i, half := s.vector(), s.vector()
 	VCVTPS2DQ(n, i)
 	VPSRAD(Imm(1), i, half)
@@ -175,8 +175,8 @@ func (s set) slope(x, y, rest reg.VecVirtual) reg.VecVirtual {
 	return z
 }
 
-// loop writes a function of one argument, a vectorArgs. A round of its loop does `round`
-// bytes of each slice. body writes the instructions for `step` bytes of these.
+// loop writes a function of one argument, a vectorArgs. A round of its loop processes `round` bytes
+// of each slice. body writes the instructions for `step` bytes of these.
 func (s set) loop(name, doc string, outs, ins, step, round int, before func(t reg.Register), body func(out, in []Mem, part int), after func(t reg.Register)) {
 	name = s.name + name
 	TEXT(name, NOSPLIT, "func(t *byte)")
@@ -216,7 +216,7 @@ func (s set) loop(name, doc string, outs, ins, step, round int, before func(t re
 	RET()
 }
 
-// each writes a loop that does the same to every element.
+// each writes a loop applying f to every element.
 func (s set) each(name, doc string, outs, ins int, f func(x []reg.VecVirtual) []reg.VecVirtual) {
 	s.loop(name, doc, outs, ins, s.bytes(), s.bytes(), nil, func(out, in []Mem, _ int) {
 		var x []reg.VecVirtual
@@ -262,8 +262,8 @@ func (s set) c(t reg.Register, i int) reg.VecVirtual {
 	return v
 }
 
-// max writes the function that finds the largest of args.max and x, for each lane and of
-// all lanes. It passes over NaN.
+// max writes the function finding the largest of args.max and x, for each lane and of all lanes. It
+// skips NaN.
 func (s set) max() {
 	var top []reg.VecVirtual
 	s.loop("Max", "the largest by lane", 0, 1, s.bytes(), 64, func(t reg.Register) {
@@ -296,9 +296,9 @@ func (s set) max() {
 	})
 }
 
-// expSum writes the function that sets y = exp(x - c0), if store is set, and adds this in
-// float64 to args.sum, lane by lane. Then it adds the lanes to the total: first those 8
-// apart, then those 4, 2 and 1 apart.
+// expSum writes the function setting y = exp(x - c0), if store is set, and adding it in float64 to
+// args.sum, lane by lane. Then it adds the lanes to the total: first lanes 8 apart, then 4, 2 and 1
+// apart.
 func (s set) expSum(name, doc string, store bool) {
 	outs := 0
 	if store {
