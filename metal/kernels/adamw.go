@@ -8,13 +8,13 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// leastEps is the least AdamWOp.Eps that a kernel serves. A second moment too small for
-// a normal float32 is off by up to 2^-126; the root of that must be small beside Eps.
+// leastEps is the smallest AdamWOp.Eps served by a kernel. A second moment too small for a normal
+// float32 is off by up to 2^-126; its root must be small compared to Eps.
 const leastEps = 1e-12
 
-// adamWOf writes the code of an AdamW update. The moments are computed in pairs of
-// floats and equal the host's except near ties of rounding. The step of the parameter is
-// within 16 ulp of the host's.
+// adamWOf writes the code of an AdamW update. The moments are computed in pairs of floats and equal
+// the host's except near ties of rounding. The step of the parameter is within 16 ulp of the
+// host's.
 func adamWOf(p *part) ([]string, error) {
 	s, ok := p.prim.(primitives.AdamWOp)
 	switch {

@@ -1,7 +1,6 @@
 package kernels
 
-// products returns the kernels of matrix products, including those of experts'
-// rows.
+// products returns the kernels of matrix products, including products with experts' rows.
 func products() []Kernel {
 	return []Kernel{dotGeneral(), groupedMatmul(), groupedSwiGLU(), groupedOuter()}
 }

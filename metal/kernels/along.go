@@ -86,8 +86,7 @@ func alongProgram(in *Instr) (*Program, error) {
 	return &Program{Launches: []Launch{l}, Tolerance: tolerance}, nil
 }
 
-// nearly returns a tolerance that is relative both to each result and to the
-// largest one.
+// nearly returns a tolerance relative both to each result and to the largest one.
 func nearly(far float64, why string) *Tolerance {
 	return &Tolerance{Relative: far, OfMax: far, Why: why}
 }

@@ -77,12 +77,12 @@ func arrangeProgram(in *Instr) (*Program, error) {
 	return in.boxes([]box{b}, []int{0})
 }
 
-// surrounded returns the box of the elements of x that appear in the result of a pad.
+// surrounded returns the box of the elements of x appearing in the result of a pad.
 func surrounded(p primitives.PadOp, x, y []int) box {
 	whole := rowMajor(y)
 	b := box{shape: slices.Clone(x), to: slices.Clone(whole), from: rowMajor(x)}
 	for d := range b.shape {
-		// Index i of x goes to low + i·step; keep those with 0 <= that < size.
+		// Index i of x goes to low + i·step; keep the indices with 0 <= that < size.
 		step, low, size := 1, p.Low[d], y[d]
 		if len(p.Interior) > 0 {
 			step += p.Interior[d]
@@ -102,8 +102,8 @@ func surrounded(p primitives.PadOp, x, y []int) box {
 	return b
 }
 
-// shardPart copies the rank's part of the dimensions that the result's placement splits
-// further than the argument's placement does.
+// shardPart copies the rank's shard along dimensions that the result's placement splits further
+// than the argument's placement does.
 func (in *Instr) shardPart() (*Program, error) {
 	x, out := in.Args[0], in.Results[0]
 	b := box{shape: out.Type.Shape, to: rowMajor(out.Type.Shape), from: rowMajor(x.Type.Shape)}

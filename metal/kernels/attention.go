@@ -8,8 +8,8 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// headMost is the longest head that is served. The tiles of a longer head do not fit
-// into threadgroup memory.
+// headMost is the longest head served. The tiles of a longer head do not fit into threadgroup
+// memory.
 const headMost = 128
 
 func attentionKernel() Kernel {
@@ -32,12 +32,12 @@ func attentionGradKernel() Kernel {
 	}
 }
 
-// heads are the sizes of an attention. Head i of the rank's n heads of queries uses head
-// (off + i) / group of its m heads of keys.
+// heads are the sizes of an attention. Head i of the rank's n heads of queries uses head (off + i)
+// / group of its m heads of keys.
 type heads struct{ b, s, n, m, d, r, v, off, group int }
 
-// headsOf returns the sizes of the instruction's heads, the suffix of functions for
-// their element type, and the fields of struct Attention.
+// headsOf returns the sizes of the instruction's heads, the suffix of functions for their element
+// type, and the fields of struct Attention.
 func headsOf(in *Instr) (h heads, p primitives.AttentionOp, suffix string, params Arg, err error) {
 	q, k, v := in.Args[0].Type, in.Args[1].Type, in.Args[2].Type
 	if suffix, err = float(q.DType); err != nil {
@@ -76,12 +76,12 @@ type terms struct {
 	fault                       func([StatusLen]int32) error
 }
 
-// termsOf returns the terms, which follow the first `first` arguments.
+// termsOf returns the terms, starting with argument number `first`.
 func (h heads) termsOf(in *Instr, p primitives.AttentionOp, first int) (t terms, err error) {
 	if most := 1 << 28; p.Window > most || h.r > most {
 		return t, refuse("a window of %d keys, or %d keys; at most %d", p.Window, h.r, most)
 	}
-	// optional returns the argument, or 0 and one that is not read.
+	// optional returns the argument, or 0 and a placeholder that is not read.
 	optional := func(given bool) (int, Arg) {
 		if !given {
 			return 0, In(0)
@@ -123,7 +123,7 @@ func (h heads) termsOf(in *Instr, p primitives.AttentionOp, first int) (t terms,
 	return t, nil
 }
 
-// program returns the program of the launches, behind the check of lengths.
+// program returns the program of the launches, following the check of lengths.
 func (t terms) program(launches ...Launch) *Program {
 	for _, l := range launches {
 		for constant, code := range t.constants {
@@ -154,7 +154,7 @@ func attentionProgram(in *Instr) (*Program, error) {
 	if h.s <= decodeQueries {
 		return h.decode(t, params)
 	}
-	// Numbers of 16 bits stay such if queries and keys have one type.
+	// 16-bit numbers stay 16-bit if queries and keys have the same type.
 	if in.Args[1].Type.DType != in.Args[0].Type.DType || in.Args[2].Type.DType != in.Args[0].Type.DType {
 		suffix = "f32"
 	}

@@ -18,13 +18,13 @@ const (
 	decodeThreads = 256
 )
 
-// decodeQueries is up to how many queries attention is split over the keys.
+// decodeQueries is the largest number of queries for which attention is split over the keys.
 const decodeQueries = 4
 
-// headSizes returns the sizes of heads that attention is compiled for.
+// headSizes returns the head sizes that attention is compiled for.
 func headSizes() []int { return []int{32, 64, 96, headMost} }
 
-// wide returns the least of headSizes that has room for the heads.
+// wide returns the smallest of headSizes holding the heads.
 func (h heads) wide() int {
 	for _, n := range headSizes() {
 		if max(h.d, h.v) <= n {
@@ -59,7 +59,8 @@ func decodeFunctions() []Function {
 	return fs
 }
 
-// decode returns the program for few queries: parts of the keys, and what joins them.
+// decode returns the program for few queries: one launch for parts of the keys, and one combining
+// their results.
 func (h heads) decode(t terms, params Arg) (*Program, error) {
 	if h.n == 0 || h.s == 0 || h.b == 0 {
 		return &Program{}, nil

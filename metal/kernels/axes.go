@@ -2,8 +2,8 @@ package kernels
 
 import "slices"
 
-// axis is a dimension that operands share. It has the dimension's stride in each operand,
-// in elements; the stride is 0 in operands without the dimension.
+// axis is a dimension shared by operands. It has the dimension's stride in each operand, in
+// elements; the stride is 0 in operands without the dimension.
 type axis struct {
 	size    int
 	strides [3]int
@@ -20,8 +20,8 @@ func rowMajor(shape []int) []int {
 	return strides
 }
 
-// joined returns fewer axes that describe the same elements in the same order. Axes of size
-// 1 are left out, and neighbours that one stride describes in every operand are merged.
+// joined returns fewer axes describing the same elements in the same order. It drops axes of size
+// 1, and merges neighbours that have a common stride in every operand.
 func joined(axes []axis) []axis {
 	var out []axis
 	for _, a := range axes {
@@ -47,8 +47,8 @@ func (a axis) before(b axis) bool {
 	return true
 }
 
-// longest removes the longest axis, the last of several, and returns it and the other axes.
-// If there are no axes, it returns an axis of size 1.
+// longest removes the longest axis, the last of several, and returns it and the other axes. If
+// there are no axes, it returns an axis of size 1.
 func longest(axes []axis) (axis, []axis) {
 	at := -1
 	for i, a := range axes {
@@ -62,8 +62,8 @@ func longest(axes []axis) (axis, []axis) {
 	return axes[at], slices.Delete(slices.Clone(axes), at, at+1)
 }
 
-// sizes returns n sizes of axes and their strides in each operand, as parameters. The last
-// axis varies fastest; missing axes in front have size 1.
+// sizes returns n sizes of axes and their strides in each operand, as parameters. The last axis
+// varies fastest; leading axes that are missing have size 1.
 func sizes(axes []axis, n int) (size []any, strides [3][]any) {
 	for i := range n {
 		a := axis{size: 1}

@@ -6,7 +6,8 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// batchRows brings rows of a batch in order that have come from several ranks, or that go there.
+// batchRows permutes rows of a batch between batch order and the order of the ranks exchanging
+// them.
 func batchRows() Kernel {
 	return Kernel{
 		Name: "batch_rows", Serves: []string{"rows_together", "rows_apart"}, Primitives: []string{"reshape"},
@@ -16,8 +17,8 @@ func batchRows() Kernel {
 	}
 }
 
-// mostRuns is the largest number of launches that copy rows. There are about three for each
-// rank, unless dimensions before one that is split are split, too.
+// mostRuns is the largest number of launches copying rows. There are about three for each rank,
+// unless dimensions before a split one are split, too.
 const mostRuns = 64
 
 func batchRowsProgram(in *Instr) (*Program, error) {
@@ -51,9 +52,9 @@ func batchRowsProgram(in *Instr) (*Program, error) {
 	return in.boxes(bs, make([]int, len(bs)))
 }
 
-// grow makes the box one piece of n elements longer if the piece follows the last one at the
-// distance of the pieces before, and reports whether it does. The box has two dimensions, of
-// pieces and of the elements of one.
+// grow extends the box by one piece of n elements if the piece follows the last one at the distance
+// between the pieces before, and reports whether it does. The box has two dimensions, pieces and
+// elements of a piece.
 func (b *box) grow(to, from, n int) bool {
 	pieces := b.shape[0]
 	if n != b.shape[1] {
@@ -69,8 +70,8 @@ func (b *box) grow(to, from, n int) bool {
 	return true
 }
 
-// exchanged returns the buffer of the batch whose rows the instruction brings in order: what the
-// exchange before it sends, or what the exchange after it receives.
+// exchanged returns the buffer of the batch being permuted: the buffer sent by the following
+// exchange, or received by the preceding one.
 func (in *Instr) exchanged() (buf int, ok bool) {
 	p := in.plan
 	for i := range p.Instrs {

@@ -32,7 +32,7 @@ func cacheProgram(in *Instr) (*Program, error) {
 	room, rows := cache.Shape[1], update.Shape[1]
 	launches := []Launch{checked(2, cache.Shape[0], 0, room-rows+1)}
 	switch same := in.Root(in.In[0]) == in.Root(in.Out[0]); {
-	case update.Equal(cache): // every row is written, and the result may share the update's memory
+	case update.Equal(cache): // every row is written, and the result may alias the update
 		l, err := in.move(line1(cache.Len()), cache.DType, Out(0), In(1), In(1), movePlain)
 		if err != nil {
 			return nil, err
@@ -66,5 +66,5 @@ func cacheProgram(in *Instr) (*Program, error) {
 	return p, nil
 }
 
-// line1 returns n elements one behind another.
+// line1 returns n contiguous elements.
 func line1(n int) box { return box{shape: []int{n}, to: []int{1}, from: []int{1}} }

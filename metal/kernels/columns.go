@@ -3,9 +3,9 @@ package kernels
 // As in columns.metal: the rows of a chunk, and the threads of a column.
 const columnRows, columnTeams = 256, 8
 
-// columnSums returns the launches that sum a function of rows of n elements over the
-// rows. The Metal function computes the sums of each chunk into scratch memory; args
-// are its first arguments. Then sum_chunks adds the chunks' sums into result out.
+// columnSums returns the launches summing a function of rows of n elements over the rows. The Metal
+// function computes the sums of each chunk into scratch memory; args are its first arguments. Then
+// sum_chunks adds the chunks' sums into result out.
 func (in *Instr) columnSums(file, function string, args []Arg, rows, n, scratch, out int, eps float64) []Launch {
 	suffix := in.Results[out].Type.DType.String()
 	chunks := (rows + columnRows - 1) / columnRows

@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// scaledMatmul serves products with 8-bit floats in blocks that have scales.
+// scaledMatmul serves products with 8-bit floats in scaled blocks.
 func scaledMatmul() Kernel {
 	return Kernel{
 		Name: "scaled_matmul", Serves: []string{"scaled_matmul", "grouped_scaled_matmul"}, Primitives: []string{"scaled_matmul", "grouped_scaled_matmul"},
@@ -18,7 +18,7 @@ func scaledMatmul() Kernel {
 	}
 }
 
-// affineMatmul serves products with matrices in MLX's affine quantisation.
+// affineMatmul serves products with matrices in MLX's affine quantization.
 func affineMatmul() Kernel {
 	return Kernel{
 		Name: "affine_matmul", Serves: []string{"affine_matmul", "grouped_affine_matmul"}, Primitives: []string{"affine_matmul", "grouped_affine_matmul"},
@@ -32,17 +32,17 @@ func decodedFunctions(name string) []Function {
 	return append(tileFunctions(name, anyBlocks), matvecFunctions(matvecName(name), "_1", "_4")...)
 }
 
-// matvecName returns what the names of a kernel's functions for few rows begin with.
+// matvecName returns the prefix of the names of a kernel's functions for few rows.
 func matvecName(name string) string { return strings.TrimSuffix(name, "matmul") + "matvec" }
 
-// decoded is a product of rows, argument 0, with matrices of height times width elements, which
-// are decoded from argument 1 and from scales, argument 2.
+// decoded is a product of rows, argument 0, with matrices of height times width elements, decoded
+// from argument 1 and from scales, argument 2.
 type decoded struct {
 	function      string
 	transpose     bool
 	layout        int // see decoded.metal
 	height, width int
-	group         int // elements of a line that have one scale
+	group         int // elements of a line sharing a scale
 	biases        Arg
 }
 
@@ -136,8 +136,8 @@ func (d decoded) program(in *Instr) (*Program, error) {
 	}}}, nil
 }
 
-// few reports whether a matvec multiplies the rows: as many as those of products with plain matrices,
-// of all ranks together.
+// few reports whether a matvec multiplies the rows: up to the same number of rows, of all ranks
+// together, as for products with plain matrices.
 func (d decoded) few(in *Instr) bool {
 	if in.Args[0].Ragged {
 		return in.plan.Bufs[in.Results[0].Buf].Global.Shape[0] <= matvecRows
@@ -146,7 +146,7 @@ func (d decoded) few(in *Instr) bool {
 	return graph.T(graph.U8, rows[:len(rows)-1]...).Len() <= matvecDense
 }
 
-// matvec multiplies rows that are few.
+// matvec multiplies few rows.
 func (d decoded) matvec(in *Instr, rows, cols int, constants map[int]any, params Arg) *Program {
 	constants[6] = d.width%16 == 0 // vectors of 16 bytes
 	counts, suffix, groups := In(0), "_1", rows

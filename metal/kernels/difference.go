@@ -8,20 +8,20 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Difference is how far a result is from the host kernel's.
+// Difference is the difference between a result and the host kernel's.
 type Difference struct {
 	Largest float64 // |got − want| of any element; NaN or infinite if an element is not finite
-	// Share is the largest fraction of the Tolerance that an element's difference uses.
-	// The result is right up to 1. Share is infinite where no difference is allowed.
+	// Share is the largest fraction of the Tolerance used by an element's difference. The result is
+	// right up to 1. Share is infinite where no difference is allowed.
 	Share float64
 	// At is the element with the largest share, 0 if no element differs.
 	At int
 }
 
-// compared is how many elements are converted to f64 at once.
+// compared is the number of elements converted to f64 at once.
 const compared = 1 << 16
 
-// Compare returns how far got is from want, which has the same length. Integers and
+// Compare returns the difference between got and want, which has the same length. Integers and
 // weights in blocks must have the same bits, and so must floats if t is zero.
 func (t Tolerance) Compare(got, want array.Array) Difference {
 	d := want.Type.DType
@@ -96,14 +96,13 @@ func eachFloat(got, want array.Array, f func(i int, g, w float64)) {
 	}
 }
 
-// sameFloat reports whether two numbers have the same bits; any two NaNs count as the
-// same.
+// sameFloat reports whether two numbers have the same bits; any two NaNs count as equal.
 func sameFloat(a, b float64) bool {
 	return math.Float64bits(a) == math.Float64bits(b) || math.IsNaN(a) && math.IsNaN(b)
 }
 
-// unit returns the distance between neighbouring numbers at x in a float type of 16 or 8
-// bits, 0 in other types.
+// unit returns the distance between adjacent numbers at x in a float type of 16 or 8 bits, 0 in
+// other types.
 func unit(d graph.DType, x float64) float64 {
 	var digits, low int // bits of the significand, and the exponent of the smallest normal number
 	switch d {

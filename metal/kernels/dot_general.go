@@ -23,11 +23,11 @@ func dotTiles(kernel string) []Function {
 	return tileFunctions(kernel, graph.NoDType, graph.F32, anyBlocks)
 }
 
-// dotAxes are the dimensions of a product z of x and y: batch dimensions, those of x alone,
-// those of y alone, and those that are summed over. Each has its strides in x, y and z.
+// dotAxes are the dimensions of a product z of x and y: batch dimensions, dimensions of x alone, of
+// y alone, and summed dimensions. Each has its strides in x, y and z.
 type dotAxes struct{ batch, x, y, sum []axis }
 
-// dotAxesOf returns the dimensions that the parameters of a product name.
+// dotAxesOf returns the dimensions named by the parameters of a product.
 func dotAxesOf(p primitives.DotGeneralOp, x, y, z []int) dotAxes {
 	xs, ys, zs := rowMajor(x), rowMajor(y), rowMajor(z)
 	var a dotAxes
@@ -88,8 +88,7 @@ func dotProgram(in *Instr) (*Program, error) {
 	}
 	a := dotAxesOf(p, x.Type.Shape, y.Type.Shape, z.Type.Shape)
 	// A tile has one dimension of x, one of y, and one that is summed over. The remaining
-	// dimensions of x and y are treated as batch dimensions along which the other operand
-	// is the same.
+	// dimensions of x and y become batch dimensions, along which the other operand is broadcast.
 	rows, moreRows := longest(joined(a.x))
 	cols, moreCols := longest(joined(a.y))
 	sum, moreSum := longest(joined(a.sum))
@@ -103,7 +102,7 @@ func dotProgram(in *Instr) (*Program, error) {
 	left, right, first, second := side{elem: x.Type.DType}, side{elem: y.Type.DType}, 0, 1
 	few := cols.size < rows.size && cols.size <= fewRows
 	if few || min(rows.size, cols.size) > fewRows && !narrow(left.elem) && narrow(right.elem) {
-		// zᵀ = yᵀ·xᵀ, so that the smaller dimension becomes the rows, or what stays narrow does.
+		// zᵀ = yᵀ·xᵀ, so that the smaller dimension, or the operand of 16 bits, becomes the rows.
 		left, right, first, second = right, left, 1, 0
 		rows, cols = cols, rows
 	}
@@ -130,7 +129,7 @@ func dotProgram(in *Instr) (*Program, error) {
 	return &Program{Launches: []Launch{l}}, nil
 }
 
-// dotRows returns how many rows the smaller side of a product has, of all ranks together.
+// dotRows returns the number of rows of the smaller side of a product, of all ranks together.
 func dotRows(in *Instr, p primitives.DotGeneralOp) int {
 	x, y, z := in.plan.Bufs[in.Args[0].Buf].Global, in.plan.Bufs[in.Args[1].Buf].Global, in.plan.Bufs[in.Results[0].Buf].Global
 	a := dotAxesOf(p, x.Shape, y.Shape, z.Shape)

@@ -11,8 +11,7 @@ const (
 	dotIntegersThreads = 256
 )
 
-// dotIntegers serves products of i32 or u32. One thread computes each element
-// of the result.
+// dotIntegers serves products of i32 or u32. One thread computes each element of the result.
 func dotIntegers(in *Instr, p primitives.DotGeneralOp) (*Program, error) {
 	x, y, z := in.Args[0], in.Args[1], in.Results[0]
 	for _, o := range []Operand{x, y} {

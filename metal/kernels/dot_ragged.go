@@ -4,8 +4,8 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// dotRagged serves products of experts' rows with one matrix that all experts share, and
-// sums over all rows.
+// dotRagged serves products of experts' rows with one matrix shared by all experts, and sums over
+// all rows.
 func dotRagged(in *Instr, p primitives.DotGeneralOp) (*Program, error) {
 	x, y, z := in.Args[0], in.Args[1], in.Results[0]
 	a := dotAxesOf(p, x.Type.Shape, y.Type.Shape, z.Type.Shape)

@@ -2,7 +2,7 @@ package kernels
 
 import "slices"
 
-// dynamic serves operations on boxes whose start indices are arguments.
+// dynamic serves operations on boxes with start indices as arguments.
 func dynamic() Kernel {
 	return Kernel{
 		Name:       "dynamic",
@@ -25,7 +25,7 @@ func dynamicProgram(in *Instr) (*Program, error) {
 	}
 	update := in.Args[1].Type
 	one := []int{1}
-	if update.Equal(out) { // the result may share the update's memory
+	if update.Equal(out) { // the result may alias the update
 		l, err := in.move(box{shape: []int{out.Len()}, to: one, from: one}, out.DType, Out(0), In(1), In(1), movePlain)
 		return &Program{Launches: []Launch{l}}, err
 	}
@@ -37,9 +37,8 @@ func dynamicProgram(in *Instr) (*Program, error) {
 	return in.dynamicBox([]Launch{l}, b, out.Shape, b.to, 2, In(1), moveTo)
 }
 
-// dynamicBox adds to ls the copy of a box. The box begins, in an array of that shape and
-// those strides, at the start indices in the arguments from first on, moved so that it
-// fits.
+// dynamicBox adds to ls the copy of a box. The box starts, in an array of the given shape and
+// strides, at the start indices in the arguments from first on, clamped so that it fits.
 func (in *Instr) dynamicBox(ls []Launch, b box, shape, strides []int, first int, source Arg, kind moveKind) (*Program, error) {
 	if slices.Contains(b.shape, 0) {
 		return &Program{Launches: ls}, nil

@@ -2,8 +2,8 @@ package kernels
 
 import "github.com/gomoe/gomoe/primitives"
 
-// epAlone gives a rank's pairs their places among the rank's own pairs, where nothing
-// can be dropped and choices travel with the rows, and rounds the counts of all up to whole zones.
+// epAlone places a rank's pairs among the rank's own pairs if nothing can be dropped and choices
+// travel with the rows, and rounds the counts of all up to whole zones.
 func epAlone() Kernel {
 	return Kernel{
 		Name: "ep_alone", Serves: []string{"ep_prepare_alone", "ep_padded"}, Primitives: []string{"ep_prepare"},

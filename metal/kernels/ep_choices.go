@@ -34,7 +34,7 @@ func each(file, function string, n int, args ...Arg) Launch {
 	}
 }
 
-// expertsOf returns the number of experts of the layer that the instruction belongs to.
+// expertsOf returns the number of experts of the instruction's layer.
 func expertsOf(in *Instr) (int, error) {
 	if p, ok := in.Prim.(primitives.PrepareOp); ok {
 		return p.Experts, nil

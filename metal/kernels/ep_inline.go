@@ -5,7 +5,7 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// epInline packs rows with their choices behind them, and finds what has arrived in this way.
+// epInline packs rows followed by their choices, and locates the rows received in this form.
 func epInline() Kernel {
 	k := Kernel{
 		Name: "ep_inline", Serves: []string{"ep_pack_inline", "ep_arrived", "ep_from_segments"}, Primitives: []string{"ep_dispatch"},
@@ -46,7 +46,8 @@ type travelers struct {
 	split, params Arg   // see ep_inline.metal
 }
 
-// travelersOf returns the rank's group, for the routing of the rank's tokens and the rows on the wire.
+// travelersOf returns the rank's group, given the routing of the rank's tokens and the rows on the
+// wire.
 func travelersOf(in *Instr, layer primitives.DispatchOp, routing, wire Operand) (*travelers, error) {
 	b := &in.plan.Bufs[routing.Buf]
 	axes, batch, k := b.Spec.At(0), b.Global.Shape[0], b.Global.Shape[1]

@@ -5,7 +5,7 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// epJourney computes which rows travel, and which rows of the zones they fill.
+// epJourney computes the rows that travel, and their rows in the zones.
 func epJourney() Kernel {
 	return Kernel{
 		Name: "ep_journey", Serves: []string{"ep_journey"}, Primitives: []string{"ep_dispatch", "ep_combine"},
@@ -45,8 +45,8 @@ func journeyProgram(in *Instr) (*Program, error) {
 		prog.Scratch = append(prog.Scratch, 4*elements)
 		return Scratch(len(prog.Scratch) - 1)
 	}
-	// order appends the launches that put n keys below bins in a stable order. It returns the
-	// place of each key; totals receives the number of keys of each bin.
+	// order appends the launches sorting n keys below bins stably. It returns the place of each
+	// key; totals receives the number of keys of each bin.
 	order := func(keys Arg, n, bins int, totals Arg) (Arg, error) {
 		p, err := pairsOf(graph.T(graph.I32, n), 1, 0, bins)
 		if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// epKeep drops the pairs of the whole batch that are past the capacity.
+// epKeep drops the pairs of the whole batch exceeding the capacity.
 func epKeep() Kernel {
 	return Kernel{
 		Name: "ep_keep", Serves: []string{"ep_keep"}, Primitives: []string{"ep_prepare", "ep_dispatch", "ep_combine"},

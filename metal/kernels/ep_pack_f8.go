@@ -15,10 +15,10 @@ func epPackF8() Kernel {
 	return k
 }
 
-// wireBlock is the number of a row's elements that share a scale in 8 bits.
+// wireBlock is the number of a row's elements sharing a scale in 8 bits.
 const wireBlock = 128
 
-// onWire returns the bytes of n values that travel as type d, with the scales of their blocks.
+// onWire returns the number of bytes of n values sent as type d, including the scales of their blocks.
 func onWire(d graph.DType, n int) int {
 	if d.IsF8() {
 		return n + n/wireBlock*4
@@ -26,7 +26,7 @@ func onWire(d graph.DType, n int) int {
 	return n * d.Size()
 }
 
-// narrowed and widened return the suffixes of functions that write 8 bits, and of those that read them.
+// narrowed and widened return the suffixes of functions writing 8 bits, and of functions reading them.
 func narrowed() (all []string) {
 	return crossed([]string{"f32", "f16", "bf16"}, []string{"f8_e4m3", "f8_e5m2"})
 }
@@ -43,8 +43,8 @@ func crossed(from, to []string) (all []string) {
 	return all
 }
 
-// packed returns the launch of a function of ep_pack_f8.metal, whose result is packed rows: a simdgroup has
-// a block of a row. parts is how many experts or members there are.
+// packed returns the launch of a function of ep_pack_f8.metal writing packed rows, with a simdgroup per
+// block of a row. parts is the number of experts or members.
 func (s rowSum) packed(function string, d graph.DType, parts int, args ...Arg) Launch {
 	const unit = 2
 	s.columns = max(s.t.Shape[1]/wireBlock*32, s.choices*s.weight/unit)

@@ -5,7 +5,7 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// epPassage finds and passes on the rows that travel through machines.
+// epPassage locates and forwards the rows travelling through machines.
 func epPassage() Kernel {
 	k := Kernel{
 		Name: "ep_passage", Serves: []string{"ep_passage", "ep_pass"}, Primitives: []string{"ep_dispatch", "ep_combine"},

@@ -6,8 +6,8 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// epPrepare gives a rank's pairs their positions in the queues of their experts, in the
-// order of the global batch.
+// epPrepare assigns a rank's pairs their positions in the queues of their experts, in the order of
+// the global batch.
 func epPrepare() Kernel {
 	return Kernel{
 		Name: "ep_prepare", Serves: []string{"ep_prepare"}, Primitives: []string{"ep_prepare"},
@@ -19,7 +19,7 @@ func epPrepare() Kernel {
 	}
 }
 
-// prepareThreads is the size of the only threadgroup, which adds up the table.
+// prepareThreads is the size of the single threadgroup adding up the table.
 const prepareThreads = 256
 
 func prepareProgram(in *Instr) (*Program, error) {

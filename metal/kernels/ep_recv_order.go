@@ -12,8 +12,8 @@ func epRecvOrder() Kernel {
 
 const (
 	recvThreads = 256
-	// recvEach is how many rows a threadgroup handles. It first looks at all experts of
-	// all members, which takes about as long as handling the rows.
+	// recvEach is the number of rows per threadgroup. A threadgroup first scans all experts of all
+	// members, which takes about as long as handling the rows.
 	recvEach = 2048
 )
 

@@ -22,18 +22,18 @@ func epRows() Kernel {
 	return k
 }
 
-// copyThreads is the size of a threadgroup that copies; each thread copies 16 bytes.
+// copyThreads is the size of a copying threadgroup; each thread copies 16 bytes.
 const copyThreads = 256
 
 // payload is the contents of a row that travels: see row_copy.metal.
 type payload struct {
 	values, weight int // bytes
-	packed         int // bytes of a row on the wire, which may have weights of several choices, and choices
+	packed         int // bytes of a row on the wire, which may include weights of several choices, and choices
 	unit           int // bytes
 }
 
-// payloadOf returns the payload of arrays of rows [n, elements], with weights if there are
-// any. packed is the bytes of a row on the wire, 0 if there is none.
+// payloadOf returns the payload of arrays of rows [n, elements], with weights if there are any. packed is the number
+// of bytes of a row on the wire, 0 if there is none.
 func payloadOf(arrays []Operand, packed int) payload {
 	t := arrays[0].Type
 	p := payload{values: t.Shape[1] * t.DType.Size(), packed: packed}
@@ -48,8 +48,7 @@ func payloadOf(arrays []Operand, packed int) payload {
 	return p
 }
 
-// weightsOf returns the payload of weights alone, which lie behind that many bytes of values on the
-// wire.
+// weightsOf returns the payload of weights alone, which follow the given number of bytes of values on the wire.
 func weightsOf(d graph.DType, values, packed int) payload {
 	p := payload{values: values, weight: d.Size(), packed: packed}
 	for p.unit = min(p.weight, 4); values%p.unit != 0 || packed%p.unit != 0; p.unit /= 2 {
@@ -60,7 +59,7 @@ func weightsOf(d graph.DType, values, packed int) payload {
 // suffix returns the suffix of functions for the unit.
 func (p payload) suffix() string { return fmt.Sprintf("_%d", p.unit) }
 
-// columns returns how many threads copy one row.
+// columns returns the number of threads copying one row.
 func (p payload) columns() int { return (p.values+15)/16 + (p.weight+15)/16 }
 
 // params returns the parameters struct rows_params.
@@ -68,12 +67,12 @@ func (p payload) params(items, choices, rows, experts, align int) Arg {
 	return Params(items, p.values/p.unit, p.weight/p.unit, p.packed/p.unit, choices, rows, experts, align)
 }
 
-// launch returns a launch that copies the given number of rows.
+// launch returns a launch copying the given number of rows.
 func (p payload) launch(function string, rows int, args ...Arg) Launch {
 	return p.launchIn("ep_rows.metal", function, p.columns(), rows, args...)
 }
 
-// launchIn returns a launch of a function in a file, with that many threads for each row.
+// launchIn returns a launch of a function in a file, with the given number of threads per row.
 func (p payload) launchIn(file, function string, columns, rows int, args ...Arg) Launch {
 	wide := 1
 	for wide < columns && wide < copyThreads {
@@ -90,7 +89,7 @@ func (p payload) launchIn(file, function string, columns, rows int, args ...Arg)
 	return l
 }
 
-// gaps returns the launches that zero the rows that pad experts' zones in the results.
+// gaps returns the launches zeroing the rows that pad experts' zones in the results.
 func (p payload) gaps(in *Instr, values, weights Arg, rows int) []Launch {
 	if in.Align <= 1 || rows == 0 {
 		return nil
@@ -102,8 +101,7 @@ func (p payload) gaps(in *Instr, values, weights Arg, rows int) []Launch {
 	}}
 }
 
-// second returns of(1) if weights travel too, and otherwise of(0), which the kernel then
-// does not read.
+// second returns of(1) if weights travel too, and otherwise of(0), which the kernel then does not read.
 func second(of func(int) Arg, weights bool) Arg {
 	if weights {
 		return of(1)
@@ -111,8 +109,8 @@ func second(of func(int) Arg, weights bool) Arg {
 	return of(0)
 }
 
-// evenColumns refuses rows on their way home of which ranks have different numbers of columns: on the wire they have
-// room for the longest, and weights lie at the end of that.
+// evenColumns refuses rows on the return path whose number of columns differs between ranks: on the wire they are
+// padded to the longest, followed by the weights.
 func evenColumns(in *Instr, rows Operand) error {
 	b := &in.plan.Bufs[rows.Buf]
 	if cols := b.Global.Shape[1]; b.Type.Shape[1]*in.Mesh.Parts(b.Spec.At(1)) != cols {

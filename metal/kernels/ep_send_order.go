@@ -35,7 +35,7 @@ func sendOrderProgram(in *Instr) (*Program, error) {
 	return prog, nil
 }
 
-// layerOf returns the layer whose rows the instruction moves.
+// layerOf returns the layer of the rows moved by the instruction.
 func layerOf(in *Instr) (primitives.DispatchOp, error) {
 	switch p := in.Prim.(type) {
 	case primitives.DispatchOp:

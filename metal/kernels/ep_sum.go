@@ -23,12 +23,12 @@ func epSum() Kernel {
 	return k
 }
 
-// mixed returns the suffixes of functions that read one float type and write another.
+// mixed returns the suffixes of functions reading one float type and writing another.
 func mixed() []string {
 	return []string{"f32_f16", "f32_bf16", "f16_f32", "f16_bf16", "bf16_f32", "bf16_f16"}
 }
 
-// epPackSums adds the rows of the zones for each row that has arrived.
+// epPackSums adds the rows of the zones for each received row.
 func epPackSums() Kernel {
 	k := Kernel{
 		Name: "ep_pack_sums", Serves: []string{"ep_pack_sums", "ep_sum_machine", "ep_pack_sums_wire", "ep_sum_machine_wire"}, Primitives: []string{"ep_combine"},
@@ -44,7 +44,7 @@ func epPackSums() Kernel {
 	return k
 }
 
-// epMachineSum adds the rows of each token that have come home through machines.
+// epMachineSum adds the rows of each token returned through machines.
 func epMachineSum() Kernel {
 	k := Kernel{
 		Name: "ep_machine_sum", Serves: []string{"ep_sum_machines", "ep_sum_machines_wire"}, Primitives: []string{"ep_combine"},
@@ -57,27 +57,27 @@ func epMachineSum() Kernel {
 	return k
 }
 
-// Where the row of a pair lies: see row_sum.metal.
+// The location of a pair's row: see row_sum.metal.
 const (
 	atPlaces = iota // at its place
-	inZones         // in the zones of experts, at the row that is listed for its place
-	atPairs         // where the pair lies among the pairs
-	inCommon        // at its place, which pairs of a token share; the row has a weight for each
+	inZones         // in the zones of experts, at the row listed for its place
+	atPairs         // at the pair's index among the pairs
+	inCommon        // at its place, shared by the pairs of a token; the row has a weight for each
 )
 
-// rowSum is a sum of rows, each a payload, whose pieces are read and written in units.
+// rowSum is a sum of rows, each a payload, read and written in units.
 type rowSum struct {
 	payload
 	t             graph.Type // of the sums, [sums, elements]
-	choices, rows int        // rows that there is room for
+	choices, rows int        // capacity in rows
 	places        int        // if rows are in zones
 	where         int
-	wire          bool // the weights of a row lie behind its values
-	columns       int  // threads for each sum; 0 for one for each element or unit of weights
+	wire          bool // the weights of a row follow its values
+	columns       int  // threads per sum; 0 for one per element or unit of weights
 }
 
-// typed returns the suffix of functions, and the bytes of a unit, for rows of type d, which
-// begin at multiples of `begin` bytes: an element's, and less for rows on the wire.
+// typed returns the suffix of functions, and the bytes of a unit, for rows of type d aligned to `begin`
+// bytes: the element size, or less for rows on the wire.
 func typed(d graph.DType, begin int) (suffix string, unit int, err error) {
 	suffix, err = float(d)
 	switch {
@@ -89,7 +89,7 @@ func typed(d graph.DType, begin int) (suffix string, unit int, err error) {
 	return suffix, 4, err
 }
 
-// converted is typed for what reads rows of type d and writes them as type `to`: pieces of mixed types are
+// converted is typed for functions reading rows of type d and writing them as type `to`: mixed types use
 // units of 2 bytes.
 func converted(d, to graph.DType, begin int) (suffix string, unit int, err error) {
 	switch {
@@ -109,10 +109,10 @@ func converted(d, to graph.DType, begin int) (suffix string, unit int, err error
 	return d.String() + "_" + as, 2, err
 }
 
-// wireOf returns the type in which the values of packed rows travel.
+// wireOf returns the type of packed rows' values on the wire.
 func wireOf(in *Instr, o Operand) graph.DType { return in.plan.Bufs[o.Buf].Packed[0].DType }
 
-// launch returns the launch of a function whose last argument is struct sum_params.
+// launch returns the launch of a function with struct sum_params as its last argument.
 func (s rowSum) launch(file, function string, unit int, args ...Arg) Launch {
 	weights := 1
 	if s.where == inCommon {
@@ -197,8 +197,8 @@ func sumMachinesProgram(in *Instr) (*Program, error) {
 	}}, nil
 }
 
-// sumMachineProgram adds the rows that a machine's members have passed back, for each row that has come
-// from other machines.
+// sumMachineProgram adds the rows passed back by a machine's members, for each row received from other
+// machines.
 func sumMachineProgram(in *Instr) (*Program, error) {
 	entry, relay := in.plan.Bufs[in.Results[0].Buf].Packed, in.Args[1].Type
 	if entry == nil {
@@ -207,7 +207,7 @@ func sumMachineProgram(in *Instr) (*Program, error) {
 	d := entry[0].DType
 	p := payload{values: onWire(d, entry[0].Len())}
 	if d.IsF8() {
-		entry = slices.Delete(slices.Clone(entry), 1, 2) // the scales, which are of the values
+		entry = slices.Delete(slices.Clone(entry), 1, 2) // the scales, which belong to the values
 	}
 	if len(entry) == 2 {
 		p.weight = entry[1].DType.Size()

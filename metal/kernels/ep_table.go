@@ -12,7 +12,7 @@ func epTable() Kernel {
 	}
 }
 
-// tableThreads is the size of the threadgroup that counts the pairs of one source.
+// tableThreads is the size of the threadgroup counting the pairs of one source.
 const tableThreads = 256
 
 func tableProgram(in *Instr) (*Program, error) {
@@ -41,8 +41,8 @@ func tableProgram(in *Instr) (*Program, error) {
 	}}}, nil
 }
 
-// tokenAxes returns the axes that split the tokens whose pairs ep_table counts: those of the
-// ep_prepare that reads the table, or of the journey or passage that reads it.
+// tokenAxes returns the axes splitting the tokens whose pairs ep_table counts: the axes of the
+// ep_prepare, or of the journey or passage, reading the table.
 func (in *Instr) tokenAxes() (axes []string, ok bool) {
 	p, table := in.plan, in.Root(in.Results[0].Buf)
 	for i := range p.Instrs {

@@ -8,31 +8,30 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// expression says how an elementwise primitive is computed in Metal.
+// expression is the Metal code of an elementwise primitive.
 type expression struct {
-	// of writes the primitive into a function: it returns one expression per result. An
-	// error that is a RefusalError leaves the instruction to the host.
+	// of writes the primitive into a function: it returns one expression per result. An error that
+	// is a RefusalError leaves the instruction to the host.
 	of func(p *part) ([]string, error)
-	// ulps is how far a result may be from the host's, in units in the last place of
+	// ulps is the error bound of a result relative to the host's, in units in the last place of
 	// float; 0 means equal bits.
 	ulps float64
-	// cancels says that a result may be small although its operands are not. Its error is
-	// then relative to the largest value.
+	// cancels is set if a result may be small although its operands are not. Its error is then
+	// relative to the largest value.
 	cancels bool
 }
 
-// part is an elementwise instruction inside a function that is being written. Floats of
-// all types are computed in float, as the host does; bool and integers are computed in
-// their own types.
+// part is an elementwise instruction inside a function being written. Floats of all types are
+// computed in float, as on the host; bool and integers are computed in their own types.
 type part struct {
 	prim    graph.Primitive
 	in, out []graph.DType
-	x       []string // variables that hold the arguments; each may be used any number of times
+	x       []string // variables holding the arguments; each may be used any number of times
 	text    *flatText
 	index   int // among the parts of the instruction
 }
 
-// operand returns the element type in which an operation on equal types is computed.
+// operand returns the element type for computing an operation on equal types.
 func (p *part) operand() graph.DType {
 	if len(p.in) > 0 {
 		return p.in[len(p.in)-1]
@@ -42,8 +41,8 @@ func (p *part) operand() graph.DType {
 
 func (p *part) float() bool { return p.operand().IsFloat() }
 
-// metalType says in which Metal types an element type is computed and stored. Nothing is
-// computed with 8-bit floats, whose codes stay as they are.
+// metalType holds the Metal types for computing with and for storing an element type. Nothing is
+// computed with 8-bit floats, whose codes stay unchanged.
 type metalType struct{ value, storage string }
 
 func metalTypeOf(d graph.DType) (metalType, error) {
@@ -66,8 +65,8 @@ func metalTypeOf(d graph.DType) (metalType, error) {
 	return metalType{}, refuse("no elements of %s, only of f32, bf16, f16, f8_e4m3, f8_e5m2, i32, u32, u8 and bool", d)
 }
 
-// always is an expression whose verbs stand for the arguments, in order; {t} stands for
-// the type in which operands are computed.
+// always is an expression with verbs standing for the arguments, in order; {t} stands for the type
+// of the operands in the computation.
 func always(format string) func(p *part) ([]string, error) {
 	return func(p *part) ([]string, error) { return p.format(format) }
 }
@@ -122,8 +121,8 @@ func boolOrInt(ofBool, ofInt string) expression {
 	}}
 }
 
-// fullOf is a constant. It is a parameter of the function, so that functions that differ
-// only in constants are the same text.
+// fullOf is a constant. It is a parameter of the function, so that functions differing only in
+// constants have the same text.
 func fullOf(p *part) ([]string, error) {
 	f, ok := p.prim.(graph.FullOp)
 	if !ok {

@@ -93,8 +93,8 @@ func roundOf(p *part) ([]string, error) {
 	return p.format("round(%s)")
 }
 
-// selectOf takes the case whose number is the first argument. A number out of range
-// means the nearest case.
+// selectOf selects the case numbered by the first argument. A number out of range selects the
+// nearest case.
 func selectOf(p *part) ([]string, error) {
 	which, cases := p.x[0], p.x[1:]
 	last := len(cases) - 1
@@ -118,8 +118,8 @@ func clampOf(p *part) ([]string, error) {
 	return p.format("minimum(maximum(%[2]s, %[1]s), %[3]s)")
 }
 
-// convertOf does what array.Convert does. Types of 16 bits are rounded when they are
-// stored, and 8-bit floats here.
+// convertOf does the same as array.Convert. 16-bit types are rounded when they are stored, and
+// 8-bit floats here.
 func convertOf(p *part) ([]string, error) {
 	from, to := p.in[0], p.out[0]
 	if from.IsF8() {
@@ -131,7 +131,7 @@ func convertOf(p *part) ([]string, error) {
 		wide := *p
 		wide.out = []graph.DType{graph.F32}
 		if from.IsInt() && from != graph.U8 {
-			wide.out = []graph.DType{graph.BF16} // which keeps what a second rounding needs
+			wide.out = []graph.DType{graph.BF16} // keeps the bits needed by a second rounding
 		}
 		float, err := convertOf(&wide)
 		if err != nil {

@@ -29,8 +29,8 @@ func flat() Kernel {
 	}
 }
 
-// flatBuffers is how many buffers a Metal function can take, and flatParams how many
-// parameters of 4 bytes one launch can copy.
+// flatBuffers is the limit on a Metal function's buffers, and flatParams the limit on the 4-byte
+// parameters that one launch can copy.
 const (
 	flatBuffers = 31
 	flatParams  = 1024
@@ -86,8 +86,7 @@ func flatProgram(in *Instr) (*Program, error) {
 	return p, nil
 }
 
-// lineThreads is the largest threadgroup of functions whose threads each have an element
-// of their own.
+// lineThreads is the largest threadgroup of functions with an element per thread.
 const lineThreads = 256
 
 // line returns the grid for n threads.
@@ -96,8 +95,7 @@ func line(n int) (groups, threads [3]int) {
 	return [3]int{(n + each - 1) / each, 1, 1}, [3]int{each, 1, 1}
 }
 
-// rowLen returns the number of elements of a row, which is one index of the first
-// dimension.
+// rowLen returns the number of elements of a row, which is one index of the first dimension.
 func rowLen(t graph.Type) int {
 	n := 1
 	for _, s := range t.Shape[1:] {
@@ -111,16 +109,16 @@ type flatWriter struct {
 	*Instr
 	*flatText
 	n      int
-	made   map[int]kept // by buffer: the values that parts have written
+	made   map[int]kept // values written by parts, by buffer
 	loaded map[argumentKey]string
 	ulps   float64
-	narrow float64 // relative error of values that are stored in f16 or bf16
+	narrow float64 // relative error of values stored in f16 or bf16
 	far    float64 // relative error of the results so far
-	// cancels says that results may be small although their operands are not.
+	// cancels is set if results may be small although their operands are not.
 	cancels bool
 }
 
-// kept is a value that a part has written.
+// kept is a value written by a part.
 type kept struct {
 	x     string
 	dtype graph.DType
@@ -213,9 +211,8 @@ func (f *flatWriter) part(index int, in *lowering.Instr) error {
 	return nil
 }
 
-// written returns the value that a part has written to b, maybe under another name for
-// the same memory. Arguments of the instruction are never such values, even if a result
-// lies in their memory.
+// written returns the value written by a part to b, maybe under another name for the same memory.
+// Arguments of the instruction are never such values, even if a result aliases them.
 func (f *flatWriter) written(b int) (kept, bool) {
 	v, ok := f.made[b]
 	if ok || slices.Contains(f.Instr.In, b) {
@@ -229,7 +226,7 @@ func (f *flatWriter) written(b int) (kept, bool) {
 	return kept{}, false
 }
 
-// argument returns the variable that holds a part's argument b.
+// argument returns the variable holding a part's argument b.
 func (f *flatWriter) argument(in *lowering.Instr, b int) (string, error) {
 	t := f.Operand(b).Type
 	if v, ok := f.written(b); ok {
@@ -261,8 +258,8 @@ func (f *flatWriter) argument(in *lowering.Instr, b int) (string, error) {
 	return v, err
 }
 
-// tolerance adds up the errors of the parts. A later part that cancels may make an error
-// larger relative to its result, but hardly larger relative to the largest value.
+// tolerance adds up the errors of the parts. A later part that cancels may increase an error
+// relative to its result, but hardly relative to the largest value.
 func (f *flatWriter) tolerance() *Tolerance {
 	if f.ulps == 0 {
 		return &Tolerance{}

@@ -9,10 +9,10 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// flatText is a function that is being written. It loads the arguments, four elements at a
-// time where possible, computes every part for each element, and stores the results. Numbers
-// are parameters, so that the text depends only on operations and types, and instructions that
-// do the same share a function.
+// flatText is a function being written. It loads the arguments, four elements at a time where
+// possible, computes every part for each element, and stores the results. Numbers are parameters,
+// so that the text depends only on operations and types, and instructions doing the same share a
+// function.
 type flatText struct {
 	lanes   int // elements per thread, 1 or 4
 	ragged  bool
@@ -20,15 +20,15 @@ type flatText struct {
 	early   strings.Builder
 	lane    strings.Builder
 	late    strings.Builder
-	gap     strings.Builder // what is written to gap rows
+	gap     strings.Builder // the statements writing gap rows
 	words   []uint32        // the parameters
 	names   int
-	scalars map[string]bool // variables that are the same for all elements of a thread
+	scalars map[string]bool // variables with the same value for all elements of a thread
 	faults  bool
 	buffers int
 }
 
-// The parameters that every function has, in this order.
+// The parameters of every function, in this order.
 const (
 	flatCount   = iota // elements
 	flatWidth          // elements of a row, in ragged functions
@@ -59,7 +59,7 @@ func (t *flatText) value(kind, e string) string {
 	return v
 }
 
-// before is value for an expression that is the same for all elements.
+// before is value for an expression with the same value for all elements.
 func (t *flatText) before(kind, e string) string {
 	v := t.name()
 	fmt.Fprintf(&t.early, "    %s %s = %s;\n", kind, v, e)
@@ -75,7 +75,7 @@ func (t *flatText) once(x, kind, e string) string {
 	return t.value(kind, e)
 }
 
-// fault records a mistake once, that of the first part that has one. x is an integer.
+// fault records a mistake once, for the first part having one. x is an integer.
 func (t *flatText) fault(when string, index int, x string) {
 	t.faults = true
 	to := &t.lane
@@ -85,11 +85,11 @@ func (t *flatText) fault(when string, index int, x string) {
 	fmt.Fprintf(to, "    if (gid == 0 && %s && status[0] > %d) {\n      status[0] = %d;\n      status[1] = %s;\n    }\n", when, index, index, x)
 }
 
-// argument is how a part reads an argument of the instruction.
+// argument describes how a part reads an argument of the instruction.
 type argument struct {
 	dtype  graph.DType
-	repeat int // how often each element is repeated before the next one, 0 for no repetition
-	length int // number of elements that are repeated
+	repeat int // number of consecutive repetitions of each element, 0 for no repetition
+	length int // number of repeated elements
 	scalar bool
 }
 
@@ -106,8 +106,8 @@ func (t *flatText) vector(storage string) string {
 	return storage + "4"
 }
 
-// load adds code that reads argument i, whose elements are of type d, and returns the variable
-// that holds one element.
+// load adds code reading argument i, with elements of type d, and returns the variable holding one
+// element.
 func (t *flatText) load(i int, a argument, n int) (string, error) {
 	m, err := metalTypeOf(a.dtype)
 	if err != nil {
@@ -124,7 +124,7 @@ func (t *flatText) load(i int, a argument, n int) (string, error) {
 	case a.scalar, a.repeat > 0 && a.length == 1:
 		return t.before(m.value, value(buffer+"[0]")), nil
 	case a.repeat > 0:
-		// Of four elements, those that are equal or adjacent are loaded once.
+		// Of four elements, equal or adjacent ones are loaded once.
 		same := t.lanes > 1 && a.repeat%t.lanes == 0
 		beside := t.lanes > 1 && a.repeat == 1 && a.length%t.lanes == 0
 		at := "(at + k)"
@@ -152,14 +152,14 @@ func (t *flatText) load(i int, a argument, n int) (string, error) {
 	return t.value(m.value, value(v+"[k]")), nil
 }
 
-// vectorOf loads the elements of a thread and returns the variable that holds them.
+// vectorOf loads the elements of a thread and returns the variable holding them.
 func (t *flatText) vectorOf(buffer, storage, at string) string {
 	vector, v := t.vector(storage), t.name()
 	fmt.Fprintf(&t.early, "    %s %s = ((device const %s*)%s)[%s];\n", vector, v, vector, buffer, at)
 	return v
 }
 
-// store adds code that writes x, a value of type d, to result i.
+// store adds code writing x, a value of type d, to result i.
 func (t *flatText) store(i int, d graph.DType, x string) error {
 	m, err := metalTypeOf(d)
 	if err != nil {

@@ -2,16 +2,16 @@ package kernels
 
 import "github.com/gomoe/gomoe/primitives"
 
-// group is the ranks that exchange rows with this rank. It serves kernels that compute from
-// the table [sources, experts] of pairs after drops.
+// group is the ranks exchanging rows with this rank. It serves kernels computing from the table
+// [sources, experts] of pairs after drops.
 type group struct {
 	members, experts, local int
-	rows                    int // number of rows that there is room for
+	rows                    int // capacity in rows
 	sources, params         Arg // buffer arguments of the kernels in group.metal
 }
 
-// groupOf returns the rank's group. The instruction's first argument must be the table, and
-// its result must describe rows that some instruction of the plan works on.
+// groupOf returns the rank's group. The instruction's first argument must be the table, and its
+// result must describe rows used by some instruction of the plan.
 func groupOf(in *Instr) (*group, error) {
 	rows, ok := in.rowsWith(in.Results[0].Buf)
 	if !ok {
@@ -39,7 +39,7 @@ func groupOf(in *Instr) (*group, error) {
 // maxBytes is the largest size of an OfBytes argument.
 const maxBytes = 4096
 
-// fault is the Fault of programs whose status record says how many rows there would be.
+// fault is the Fault of programs with a status record giving the required number of rows.
 func (g *group) fault(record [StatusLen]int32) error {
 	if record[0] == StatusClear {
 		return nil

@@ -27,10 +27,9 @@ func groupedMatmulProgram(in *Instr) (*Program, error) {
 	return groupedRows(in, o)
 }
 
-// groupedOperands are rows of deep elements, and matrices with cols columns. line, step
-// and expert are the strides in the matrices: from one column to the next, along the sum,
-// and from one expert to the next. expert is 0 if all rows are multiplied with the same
-// matrix.
+// groupedOperands are rows of deep elements, and matrices with cols columns. line, step and expert
+// are the strides in the matrices: from one column to the next, along the sum, and from one expert
+// to the next. expert is 0 if all rows are multiplied with the same matrix.
 type groupedOperands struct{ cols, deep, line, step, expert int }
 
 // matrix returns the bytes of an expert's matrix as two words, the lower first: see matrix_of
@@ -40,7 +39,7 @@ func (o groupedOperands) matrix(d graph.DType) (low, high uint32) {
 	return uint32(bytes), uint32(bytes >> 32)
 }
 
-// groupedRows multiplies experts' rows, the first argument, with the argument behind them.
+// groupedRows multiplies experts' rows, the first argument, with the following argument.
 func groupedRows(in *Instr, o groupedOperands) (*Program, error) {
 	y := in.Results[0]
 	if !in.Ragged() || !y.Ragged {
@@ -55,8 +54,7 @@ func groupedRows(in *Instr, o groupedOperands) (*Program, error) {
 		return groupedMatvec(in, x, o, Params(0), false)
 	}
 	t := in.tiling(rowsPerExpert(in), x.elem, w.Type.DType)
-	// Every expert may have a tile that is not full, but there are never more tiles than
-	// rows.
+	// Every expert may have a partially filled tile, but there are never more tiles than rows.
 	tiles := min(rows, (rows+in.Experts()*(t.rows-1))/t.rows)
 	if tiles == 0 || o.cols == 0 {
 		return &Program{}, nil
@@ -73,8 +71,8 @@ func groupedRows(in *Instr, o groupedOperands) (*Program, error) {
 	return x.program(l), nil
 }
 
-// rowsPerExpert returns how many rows each of the rank's experts has if the load is even.
-// There may be room for more, because a single rank may receive all rows.
+// rowsPerExpert returns the number of rows of each of the rank's experts if the load is even. The
+// capacity may be larger, because a single rank may receive all rows.
 func rowsPerExpert(in *Instr) int {
 	b := in.plan.Bufs[in.Results[0].Buf]
 	return b.Global.Shape[0] / in.Mesh.Parts(b.Spec.At(0)) / max(in.Experts(), 1)

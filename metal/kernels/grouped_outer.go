@@ -2,8 +2,7 @@ package kernels
 
 import "github.com/gomoe/gomoe/graph"
 
-// groupedOuter serves sums of outer products of experts' rows: the gradient of the
-// matrices.
+// groupedOuter serves sums of outer products of experts' rows: the gradient of the matrices.
 func groupedOuter() Kernel {
 	return Kernel{
 		Name: "grouped_outer", Serves: []string{"grouped_outer", "grouped_outer_parts", "grouped_outer_gathered", "grouped_outer_right_gathered"}, Primitives: []string{"grouped_outer"},
@@ -19,7 +18,8 @@ func groupedOuterProgram(in *Instr) (*Program, error) {
 	return groupedSums(in, w[1], w[2], in.Experts(), 1)
 }
 
-// groupedSums sums the outer products of two arguments, which hold rows of x and of y elements. There are that many sums, each over the rows of that many experts.
+// groupedSums sums the outer products of two arguments, which hold rows of x and of y elements. The result has as many
+// sums as given by sums, each over the rows of the given number of experts.
 func groupedSums(in *Instr, x, y, sums, experts int) (*Program, error) {
 	if !in.Ragged() {
 		return nil, refuse("rows that are no experts'")

@@ -14,11 +14,10 @@ func indexLaunch(function string, n int, args ...Arg) Launch {
 	return l
 }
 
-// checkThreads is the size of the threadgroup that checks indices.
+// checkThreads is the size of the threadgroup checking indices.
 const checkThreads = 256
 
-// checked returns the launch that finds the first of the n indices in argument i that is
-// not in [lo, hi).
+// checked returns the launch finding the first of the n indices in argument i outside of [lo, hi).
 func checked(i, n, lo, hi int) Launch {
 	l := indexLaunch("check_indices", 1, In(i), Status(), Params(n, lo, hi))
 	l.Groups, l.Threads = [3]int{1, 1, 1}, [3]int{checkThreads, 1, 1}
@@ -26,10 +25,9 @@ func checked(i, n, lo, hi int) Launch {
 	return l
 }
 
-// listed returns the launches that make, for each of size places, the list of the indices
-// in argument i that name this place, in their order. Argument i has n indices. Scratch 0
-// holds the beginning of each place's list, scratch 1 the successor of each index; n ends
-// a list.
+// listed returns the launches making, for each of size places, the list of the indices in argument
+// i naming this place, in their order. Argument i has n indices. Scratch 0 holds the beginning of
+// each place's list, scratch 1 the successor of each index; n ends a list.
 func listed(i, n, size int) (ls []Launch, scratch []int) {
 	p := Params(size, n)
 	link := indexLaunch("list_link", 1, In(i), Scratch(0), Scratch(1), p)
@@ -48,7 +46,7 @@ func indexFunctions() []Function {
 	return append(checkFunctions(), Function{Name: "list_clear", Threads: lineThreads}, Function{Name: "list_link", Threads: checkThreads, Memory: 4 * checkThreads})
 }
 
-// idFault returns the host's error for an id in argument i that is not in [0, n).
+// idFault returns the host's error for an id in argument i outside of [0, n).
 func (in *Instr) idFault(i, n int) func([StatusLen]int32) error {
 	ids, spec := in.plan.Bufs[in.Args[i].Buf].Global, in.spec(in.Args[i].Buf)
 	a := in.host()
@@ -57,7 +55,7 @@ func (in *Instr) idFault(i, n int) func([StatusLen]int32) error {
 	}
 }
 
-// rangeFault returns the host's error for an index that is out of range.
+// rangeFault returns the host's error for an index out of range.
 func rangeFault(n int) func([StatusLen]int32) error {
 	return func(r [StatusLen]int32) error { return primitives.GatherOp{}.OutOfRange(r[1], int(r[0]), n) }
 }

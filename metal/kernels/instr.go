@@ -7,36 +7,36 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Instr is an instruction of a plan on one rank, with what a kernel needs to know.
+// Instr is an instruction of a plan on one rank, with the information needed by kernels.
 type Instr struct {
-	*lowering.Instr // do not use Kernel or other fields that are for the host only
+	*lowering.Instr // do not use Kernel or other fields for the host only
 	Args, Results   []Operand
 	// Zones is the buffer with the rows in use of each local expert, i32[experts], if an
 	// argument or a result is ragged. Otherwise its Type is the zero Type.
 	Zones Operand
 	Mesh  sharding.Mesh
-	// Tensors says that the GPU multiplies matrices of 16 bits with tensor operations: launches then
-	// are of functions in TensorText.
+	// Tensors is set if the GPU multiplies 16-bit matrices with tensor operations: launches then are
+	// of functions in TensorText.
 	Tensors bool
 
 	rank int
-	// along lists the axes along which a kernel asked for the rank's index. alone says that
-	// it asked for the rank itself. Other ranks may then need another kernel.
+	// along lists the axes along which a kernel asked for the rank's index. alone is set if it asked
+	// for the rank itself. Other ranks may then need another kernel.
 	along [][]string
 	alone bool
-	// uneven lists the buffers that a kernel asked for whose types differ between ranks.
+	// uneven lists the buffers, asked for by a kernel, with types differing between ranks.
 	uneven []int
 	plan   *lowering.Plan
 }
 
 // Operand is an argument or a result of an instruction.
 type Operand struct {
-	Type   graph.Type // the rank's; of ragged rows, all that there is room for
+	Type   graph.Type // the rank's type; for ragged rows, including the full capacity
 	Ragged bool
 	Buf    int // number of the plan's buffer
 }
 
-// Of returns instruction i of a plan as rank sees it.
+// Of returns instruction i of a plan as seen by rank.
 func Of(p *lowering.Plan, i, rank int) *Instr {
 	in := &Instr{Instr: &p.Instrs[i], Mesh: p.Mesh, rank: rank, plan: p}
 	for _, b := range in.In {
@@ -77,7 +77,7 @@ func (in *Instr) Experts() int {
 	return in.Zones.Type.Len()
 }
 
-// Start returns where the rank's part of dimension d of an operand begins.
+// Start returns the start of the rank's shard of dimension d of an operand.
 func (in *Instr) Start(o Operand, d int) int {
 	b := &in.plan.Bufs[o.Buf]
 	in.along = append(in.along, b.Spec.At(d))
@@ -97,7 +97,7 @@ func (in *Instr) Rank() int {
 	return in.rank
 }
 
-// fits reports whether the kernel that was built for in also serves rank.
+// fits reports whether the kernel built for in also serves rank.
 func (in *Instr) fits(rank int) bool {
 	for _, axes := range in.along {
 		if in.Mesh.Index(rank, axes) != in.Mesh.Index(in.rank, axes) {
@@ -112,5 +112,5 @@ func (in *Instr) fits(rank int) bool {
 	return !in.alone || rank == in.rank
 }
 
-// host returns what the host's errors say of the rank; the kernel does not depend on it.
+// host returns the rank's arguments for the host's errors; the kernel does not depend on it.
 func (in *Instr) host() *exec.Args { return &exec.Args{Mesh: in.Mesh, Rank: in.rank} }

@@ -23,39 +23,35 @@ type Kernel struct {
 	Doc                string // what it does, in one line
 	// Functions lists the functions of the source that launches use, with their limits.
 	Functions []Function
-	// Stack is the index of the operand that is a stack of experts' matrices, 0 if there is
-	// none; of instructions that read rows through an index, the index without this. Operands are the arguments, and behind them the results. The kernel counts elements
-	// with 32 bits: those of one matrix of the stack, and all elements of every other operand.
+	// Stack is the index of the operand that is a stack of experts' matrices, 0 if there is none. Operands are the arguments, followed by the
+	// results; for instructions reading rows through an index, they are counted as without the index. The kernel counts elements with 32 bits: the
+	// elements of one matrix of the stack, and all elements of every other operand.
 	Stack int
 	// Stacks is how many operands from Stack on are such stacks; 0 counts as 1.
 	Stacks int
 	// Build returns what the device does for an instruction with one of these names. If the
 	// error is a RefusalError, the host runs the instruction.
 	Build func(in *Instr) (*Program, error)
-	// Tolerance is how far results may be from the host kernel's, unless the Program has a
-	// Tolerance of its own.
+	// Tolerance is the accepted difference from the host kernel's results, unless the Program has a Tolerance of its own.
 	Tolerance Tolerance
 }
 
 // Function is one kernel function of a source.
 type Function struct {
 	Name string
-	// Threads is the largest threadgroup that the function is launched with, and Memory its
-	// threadgroup memory in bytes.
+	// Threads is the largest threadgroup for launching the function, and Memory its threadgroup memory in bytes.
 	Threads, Memory int
 }
 
-// Tolerance bounds the difference of a result from the host kernel's result. For each
-// element it is Absolute + Relative · |want| + OfMax · the largest |want| of the result.
-// Elements of f16 and bf16 may differ by one more unit in the last place, because a small
-// difference before rounding can become one. If all fields are zero, the bits must be
-// equal; any NaN equals any NaN.
+// Tolerance bounds the difference of a result from the host kernel's result. For each element it is Absolute + Relative · |want| + OfMax · the
+// largest |want| of the result. Elements of f16 and bf16 may differ by one more unit in the last place, because a small difference before rounding
+// can become one. If all fields are zero, the bits must be equal; any NaN equals any NaN.
 type Tolerance struct {
 	Absolute, Relative, OfMax float64
-	Why                       string // why results differ
+	Why                       string // the reason why results differ
 }
 
-// RefusalError is the error for an instruction that a kernel does not serve. It says why.
+// RefusalError is the error for an instruction that a kernel does not serve, giving the reason.
 type RefusalError struct{ Why string }
 
 func (r *RefusalError) Error() string { return r.Why }
@@ -63,8 +59,8 @@ func (r *RefusalError) Error() string { return r.Why }
 // refuse returns a RefusalError.
 func refuse(format string, args ...any) error { return &RefusalError{fmt.Sprintf(format, args...)} }
 
-// Build returns what the device does for an instruction. If the error is a RefusalError, which
-// includes the case that there is no kernel, the host runs the instruction.
+// Build returns the device's program for an instruction, and the kernel serving it. If the error is a RefusalError, which includes a missing kernel,
+// the host runs the instruction.
 func Build(in *Instr) (p *Program, by *Kernel, err error) {
 	defer func() {
 		switch r := recover().(type) {

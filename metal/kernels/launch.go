@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// Program is what a device does for one instruction: launches that run one after another.
-// Each sees everything that earlier launches have written.
+// Program is a device's work for one instruction: launches running one after another. Each sees all
+// writes of earlier launches.
 type Program struct {
 	Launches []Launch
-	// Scratch are the sizes in bytes of memory that the launches share. Its contents are
-	// undefined before the first launch.
+	// Scratch are the sizes in bytes of the scratch buffers shared by the launches. Their contents
+	// are undefined before the first launch.
 	Scratch []int
-	// Fault explains a record that a launch has written to its Status argument. It is nil
-	// if no launch has one. The error is the one that the host kernel would return.
+	// Fault explains a record written by a launch to its Status argument. It is nil if no launch
+	// has one. The error is the same as the host kernel's.
 	Fault func(record [StatusLen]int32) error
-	// Tolerance is how far results may be from the host kernel's, if that depends on more
+	// Tolerance is the accepted difference from the host kernel's results, if it depends on more
 	// than the Kernel. Nil means the Kernel's Tolerance.
 	Tolerance *Tolerance
 }
@@ -25,13 +25,12 @@ func (p *Program) Tensors() bool {
 	return slices.ContainsFunc(p.Launches, func(l Launch) bool { return strings.Contains(l.Function, tensorTile) })
 }
 
-// StatusLen is the length of a status record, i32[StatusLen]. Every element is
-// StatusClear before the first launch of each step. A kernel that finds a mistake in its
-// arguments lowers element 0 to the position of the mistake, by an atomic minimum, so
-// that the first mistake is reported.
+// StatusLen is the length of a status record, i32[StatusLen]. Every element is StatusClear before
+// the first launch of each step. A kernel finding a mistake in its arguments lowers element 0 to
+// the position of the mistake, by an atomic minimum, so that the first mistake is reported.
 const StatusLen = 4
 
-// StatusClear is what each element of a status record is while there is no mistake.
+// StatusClear is the value of each element of a status record without a mistake.
 const StatusClear int32 = 1<<31 - 1
 
 // Launch is one dispatch of a kernel.
@@ -46,12 +45,12 @@ type Launch struct {
 	// Memory are the lengths in bytes of the threadgroup memory arguments, from index 0.
 	// They are multiples of 16.
 	Memory []int
-	// Groups is the grid in threadgroups, and Threads the size of a threadgroup. If
-	// Groups has a zero, nothing is launched.
+	// Groups is the grid in threadgroups, and Threads the size of a threadgroup. If Groups has a
+	// zero, nothing is launched.
 	Groups, Threads [3]int
 }
 
-// Source is the text that contains a kernel: a file of this package, or generated text.
+// Source is the text containing a kernel: a file of this package, or generated text.
 type Source struct {
 	File string // such as rope.metal
 	Made string // generated functions, without #include lines; all generated texts of a plan become one library
@@ -64,7 +63,7 @@ type Arg struct {
 	Bytes []byte // at most 4096 bytes; the launch copies them
 }
 
-// ArgKind says what an Arg is.
+// ArgKind is the kind of an Arg.
 type ArgKind uint8
 
 const (

@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// lookup serves operations that read elements at indices.
+// lookup serves operations reading elements at indices.
 func lookup() Kernel {
 	return Kernel{
 		Name:       "lookup",

@@ -2,9 +2,9 @@ package kernels
 
 import "github.com/gomoe/gomoe/graph"
 
-// Products of few rows read every element of a matrix once and do little else: see
-// matvec.metal. The number of rows of the program, of all ranks together, decides whether they
-// are for a product, because the bits differ from those of tiles and must not depend on the mesh.
+// Products of few rows read every element of a matrix once and do little else: see matvec.metal.
+// They are selected by the program's number of rows, of all ranks together, because the bits differ
+// from the tiles' and must not depend on the mesh.
 const (
 	matvecRows  = 16 // of experts, most of which then have one row or none
 	matvecDense = 4  // of a product with one matrix: MATVEC_ROWS
@@ -28,8 +28,8 @@ func matvecFunctions(kernel string, rows ...string) []Function {
 	return fs
 }
 
-// fitsMatvec reports whether a matrix can be read by a matvec: its columns lie next to each
-// other, or, what blocks have to, the elements that are summed. The rows' elements must do so too.
+// fitsMatvec reports whether a matvec can read a matrix: its columns are contiguous, or else the
+// summed elements, as required for blocks. The rows' elements must be contiguous, too.
 func fitsMatvec(rows, matrix side) bool {
 	if rows.elem.IsBlock() || rows.deep != 1 {
 		return false
@@ -37,8 +37,8 @@ func fitsMatvec(rows, matrix side) bool {
 	return matrix.deep == 1 || matrix.across() && !matrix.elem.IsBlock()
 }
 
-// matvecLaunch returns a launch, without arguments, for groups of rows, and with the matrix's
-// columns in the first dimension of the grid. suffix ends the function's name.
+// matvecLaunch returns a launch, without arguments, for groups of rows, with the matrix's columns
+// in the first dimension of the grid. suffix ends the function's name.
 func matvecLaunch(kernel, suffix string, a, b side, c graph.DType, cols, groups int) (Launch, error) {
 	constants, err := codes(a.elem, b.elem, c)
 	if err != nil {
@@ -58,8 +58,8 @@ func matvecLaunch(kernel, suffix string, a, b side, c graph.DType, cols, groups 
 	return l, nil
 }
 
-// groupedMatvec multiplies the rows of experts with their matrices, the argument behind them,
-// and, if there are weights, the results with those.
+// groupedMatvec multiplies the rows of experts with their matrices, the following argument, and, if
+// there are weights, multiplies the results by them.
 func groupedMatvec(in *Instr, x through, o groupedOperands, weights Arg, weighted bool) (*Program, error) {
 	w, y := in.Args[x.rest], in.Results[0]
 	l, err := matvecLaunch("grouped_matvec", "", side{x.elem, x.apart, 1, nil}, side{w.Type.DType, o.line, o.step, nil}, y.Type.DType, o.cols, y.Type.Shape[0])

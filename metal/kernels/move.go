@@ -7,16 +7,16 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// box is a box of elements in two layouts. In each, the element at index i lies at off
-// + Σ i_d·stride_d. Strides may be 0 or, in the source, negative.
+// box is a box of elements in two layouts. In each, the element at index i lies at off + Σ
+// i_d·stride_d. Strides may be 0 or, in the source, negative.
 type box struct {
 	shape              []int
 	to, from           []int
 	toBegin, fromBegin int
 }
 
-// moveRank is the largest number of dimensions of a box, after dimensions that are
-// contiguous in both layouts have been joined.
+// moveRank is the largest number of dimensions of a box, after joining dimensions that are
+// contiguous in both layouts.
 const moveRank = 8
 
 // joined returns the same box with as few dimensions as possible.
@@ -36,18 +36,17 @@ func (b box) joined() box {
 	return j
 }
 
-// moveKind says what a move does beside copying.
+// moveKind is an operation of a move in addition to copying.
 type moveKind string
 
 const (
 	movePlain  moveKind = ""
 	moveRagged moveKind = "ragged_"
-	moveFrom   moveKind = "from_" // also begins where scratch memory says
+	moveFrom   moveKind = "from_" // also starts at indices in scratch memory
 	moveTo     moveKind = "to_"
 )
 
-// move returns the launch that copies a box of elements of type d from source to
-// destination.
+// move returns the launch copying a box of elements of type d from source to destination.
 func (in *Instr) move(b box, d graph.DType, destination, source, extra Arg, kind moveKind) (Launch, error) {
 	if d.IsBlock() {
 		return Launch{}, refuse("moves blocks of %s", d)
@@ -74,8 +73,8 @@ func (in *Instr) move(b box, d graph.DType, destination, source, extra Arg, kind
 	return l, nil
 }
 
-// boxes returns the program that copies the boxes to the result. Each box comes from
-// the argument at the same position in args.
+// boxes returns the program copying the boxes to the result. Each box comes from the argument at
+// the same position in args.
 func (in *Instr) boxes(bs []box, args []int) (*Program, error) {
 	p := &Program{}
 	out := in.Results[0].Type

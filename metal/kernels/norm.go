@@ -26,8 +26,7 @@ func normTolerance() Tolerance {
 	return Tolerance{Relative: 2e-6, OfMax: 1e-6, Why: "sums in f32, the host's in f64"}
 }
 
-// columnFunctions returns functions that sum over rows, and the function that adds
-// the chunks' sums.
+// columnFunctions returns functions summing over rows, and the function adding the chunks' sums.
 func columnFunctions(names ...string) []Function {
 	var out []Function
 	for _, t := range []string{"f32", "f16", "bf16"} {
@@ -39,7 +38,7 @@ func columnFunctions(names ...string) []Function {
 	return out
 }
 
-// normProgram returns the launches of a norm of that kind, or of its gradient.
+// normProgram returns the launches of a norm of the given kind, or of its gradient.
 func normProgram(in *Instr, kind string) (*Program, error) {
 	x := in.Args[0].Type
 	suffix, err := float(x.DType)

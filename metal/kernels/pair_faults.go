@@ -5,14 +5,14 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// choicesOf returns the pairs of the instruction's first argument, which is what tokens choose,
-// the argument of ep_prepare, or a routing that another primitive made. The fault explains a
-// record about experts that there are not: see pair_faults.metal.
+// choicesOf returns the pairs of the instruction's first argument: the tokens' choices, the
+// argument of ep_prepare, or a routing made by another primitive. The fault explains a record about
+// nonexistent experts: see pair_faults.metal.
 func choicesOf(in *Instr, experts int) (p *pairs, fault func([StatusLen]int32) error, err error) {
 	ids := in.Args[0]
 	prepare, chosen := in.Prim.(primitives.PrepareOp)
 	if ids.Type.Rank() == 3 {
-		chosen = false // a routing, which has a queue position beside each expert
+		chosen = false // a routing, with a queue position next to each expert
 	}
 	stride := 1
 	if !chosen {
@@ -40,7 +40,7 @@ func choicesOf(in *Instr, experts int) (p *pairs, fault func([StatusLen]int32) e
 	}, nil
 }
 
-// explain returns the launch that completes the status record about ids.
+// explain returns the launch completing the status record about ids.
 func (p *pairs) explain(file string, ids Arg) Launch {
 	return Launch{
 		Source: Source{File: file}, Function: "pair_explain" + p.suffix,

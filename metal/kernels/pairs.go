@@ -9,10 +9,10 @@ import (
 // threadgroupMemory is the largest threadgroup memory of a threadgroup, in bytes.
 const threadgroupMemory = 32 << 10
 
-// memory returns the lengths of one threadgroup memory argument of that many 4-byte words. The
-// error says that what does not fit.
+// memory returns the lengths of one threadgroup memory argument of the given number of 4-byte
+// words. The error describes the memory as what.
 func memory(words int, what string) ([]int, error) {
-	n := max(4*words+15, 16) / 16 * 16 // an argument has a length, though nothing be in it
+	n := max(4*words+15, 16) / 16 * 16 // an empty argument has a length, too
 	if n > threadgroupMemory {
 		return nil, refuse("%s take %d bytes of threadgroup memory, of which there are %d", what, n, threadgroupMemory)
 	}
@@ -20,27 +20,27 @@ func memory(words int, what string) ([]int, error) {
 }
 
 const (
-	// oneSegment is the largest number of pairs that one simdgroup handles alone, which saves
-	// two launches.
+	// oneSegment is the largest number of pairs handled by one simdgroup alone, which saves two
+	// launches.
 	oneSegment = 512
-	// mostSegments is the number of segments that a larger number of pairs is cut into.
+	// mostSegments is the number of segments into which a larger number of pairs is divided.
 	mostSegments = 1024
 )
 
-// pairs are the choices of a rank's tokens, cut into segments. One simdgroup handles one
+// pairs are the choices of a rank's tokens, divided into segments. One simdgroup handles one
 // segment: see histogram.metal.
 type pairs struct {
 	n, stride int // in elements: the expert of pair i is at i·stride
-	first     int // the first of the experts whose pairs count
-	experts   int // how many these are
+	first     int // the first expert to count
+	experts   int // the number of experts to count
 	each      int // pairs per segment
 	segments  int
 	suffix    string // of functions for the element type
 	bins      []int  // threadgroup memory
 }
 
-// pairsOf returns the pairs of an operand of type t, i32 or i64, with stride elements per
-// pair. Pairs count that choose one of the given number of experts, from first on.
+// pairsOf returns the pairs of an operand of type t, i32 or i64, with stride elements per pair. It
+// counts pairs choosing one of the given number of experts, starting with first.
 func pairsOf(t graph.Type, stride, first, experts int) (*pairs, error) {
 	p := &pairs{n: t.Len() / stride, stride: stride, first: first, experts: experts, suffix: "_" + t.DType.String()}
 	if t.DType != graph.I32 && t.DType != graph.I64 {
@@ -64,18 +64,18 @@ func (p *pairs) params() Arg {
 // counts returns the size in bytes of the counts of all segments.
 func (p *pairs) counts() int { return 4 * p.experts * p.segments }
 
-// histogram returns the launches that count ids per segment. A scan then turns counts into the
-// number of pairs in earlier segments, and sets totals to the number in all segments. counts
-// and totals are ordered by expert. file contains the functions.
+// histogram returns the launches counting ids per segment. A scan then turns counts into the number
+// of pairs in earlier segments, and sets totals to the number in all segments. counts and totals
+// are ordered by expert. file contains the functions.
 func (p *pairs) histogram(file string, ids, counts, totals Arg) []Launch {
 	return []Launch{p.launch(file, "histogram"+p.suffix, ids, counts), p.scan(file, counts, totals)}
 }
 
-// scanTogether is how many lines one threadgroup scans, with one simdgroup each.
+// scanTogether is the number of lines scanned per threadgroup, with one simdgroup each.
 const scanTogether = 4
 
-// scan returns the launch that turns counts of segments into the counts of earlier segments,
-// and sets totals.
+// scan returns the launch turning counts of segments into the counts of earlier segments, and
+// setting totals.
 func (p *pairs) scan(file string, counts, totals Arg) Launch {
 	return Launch{
 		Source: Source{File: file}, Function: "scan_lines",

@@ -7,8 +7,8 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// These functions return parameters that several primitives of one kernel have. A
-// primitive without them is a mistake in a kernel's list.
+// These functions return parameters common to several primitives of one kernel. A primitive without
+// them is a mistake in a kernel's list.
 
 // axisOf returns the axis of softmax and similar primitives.
 func axisOf(p graph.Primitive) (int, error) {

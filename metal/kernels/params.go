@@ -6,9 +6,9 @@ import (
 	"math"
 )
 
-// Params returns an Arg that holds a struct of 4-byte fields, in this order. A field
-// is an int, int32, uint32, float32, float64 (rounded to float32) or bool (0 or 1).
-// If a number does not fit, Params panics, and Build returns a RefusalError.
+// Params returns an Arg holding a struct of 4-byte fields, in this order. A field is an int, int32,
+// uint32, float32, float64 (rounded to float32) or bool (0 or 1). If a number does not fit, Params
+// panics, and Build returns a RefusalError.
 func Params(fields ...any) Arg {
 	var b []byte
 	put := func(x uint32) { b = binary.LittleEndian.AppendUint32(b, x) }
@@ -40,5 +40,5 @@ func Params(fields ...any) Arg {
 	return Arg{Kind: OfBytes, Bytes: b}
 }
 
-// wide is the value that Params panics with and that Build recovers.
+// wide is the value with which Params panics and which Build recovers.
 type wide int

@@ -10,9 +10,9 @@ import (
 // spec returns the placement of a buffer of the plan.
 func (in *Instr) spec(b int) sharding.Spec { return in.plan.Bufs[b].Spec }
 
-// rowsWith returns the placement of the ragged rows that buffer b, a function of their
-// routing, describes. These are the rows of an instruction of the plan that has b as an
-// argument or as its rows in use. ok is false if there is no such instruction.
+// rowsWith returns the placement of the ragged rows described by buffer b, a function of their
+// routing. These are the rows of an instruction of the plan having b as an argument or as its rows
+// in use. ok is false if there is no such instruction.
 func (in *Instr) rowsWith(b int) (rows sharding.Spec, ok bool) {
 	p, root := in.plan, in.Root(b)
 	reads := func(i *lowering.Instr) bool {

@@ -31,22 +31,20 @@ func reduce() Kernel {
 	return k
 }
 
-// If the order of additions is free, a long axis is reduced in chunks: chunks of
-// lineChunk contiguous elements by 8 threads, and chunks of columnChunk rows by one
-// thread per column.
+// If the order of additions is free, a long axis is reduced in chunks: chunks of lineChunk
+// contiguous elements by 8 threads, and chunks of columnChunk rows by one thread per column.
 const (
 	lineChunk   = 512
 	columnChunk = 64
 )
 
-// reduceStep is one launch: it reduces the middle one of three dimensions, in chunks.
+// reduceStep is one launch, reducing the middle one of three dimensions in chunks.
 type reduceStep struct{ outer, n, inner, chunk int }
 
 func (s reduceStep) chunks() int { return max(1, (s.n+s.chunk-1)/s.chunk) }
 
-// reduceSteps returns the steps that reduce the axes, from the last to the first. If
-// any order is allowed, adjacent axes are merged, and long ones are reduced in chunks
-// first.
+// reduceSteps returns the steps reducing the axes, from the last to the first. If any order is
+// allowed, adjacent axes are merged, and long ones are reduced in chunks first.
 func reduceSteps(shape, axes []int, anyOrder bool) []reduceStep {
 	size := func(shape []int) int {
 		n := 1
@@ -56,7 +54,7 @@ func reduceSteps(shape, axes []int, anyOrder bool) []reduceStep {
 		return n
 	}
 	var steps []reduceStep
-	behind := len(shape) // dimensions from here on are reduced already, or kept in inner
+	behind := len(shape) // dimensions from here on are already reduced, or kept in inner
 	inner := 1
 	for i := len(axes) - 1; i >= 0; i-- {
 		last, first := axes[i], axes[i]
@@ -87,7 +85,7 @@ func reduceProgram(in *Instr) (*Program, error) {
 	var op string
 	x, out := in.Args[0].Type, in.Results[0].Type
 	from := x.DType
-	if from == graph.Bool { // the largest and smallest of bools are those of 0 and 1
+	if from == graph.Bool { // the largest and smallest of bools are computed with 0 and 1
 		from = graph.U8
 	}
 	anyOrder := !from.IsFloat()
@@ -122,7 +120,7 @@ func reduceProgram(in *Instr) (*Program, error) {
 	}
 	p := &Program{}
 	to, smallest := from, x.DType == graph.Bool && op == "min"
-	if smallest { // the smallest of nothing is true, and not the largest u8
+	if smallest { // the smallest of no bools is true, and not the largest u8
 		op = "min"
 		for _, a := range axes {
 			if x.Shape[a] == 0 {

@@ -6,8 +6,8 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// mostMagnitude is the largest RoPEOp.Magnitude, and its inverse the smallest, that a kernel
-// serves. Sines and cosines are multiplied by it, and have to stay normal floats.
+// mostMagnitude is the largest RoPEOp.Magnitude, and its inverse the smallest, served by a kernel.
+// Sines and cosines are multiplied by it, and have to stay normal floats.
 const mostMagnitude = 1e30
 
 func rope() Kernel {

@@ -29,8 +29,8 @@ const (
 	// routerTogether is the largest number of tokens per threadgroup, with one
 	// simdgroup each.
 	routerTogether = 4
-	// routerMemory is the most threadgroup memory, in bytes, with which a threadgroup
-	// serves several tokens.
+	// routerMemory is the threadgroup memory, in bytes, up to which a threadgroup serves several
+	// tokens.
 	routerMemory = 16 << 10
 )
 

@@ -2,12 +2,12 @@ package kernels
 
 import "github.com/gomoe/gomoe/graph"
 
-// teamRoom is the threadgroup memory, in bytes, through which the threads of a row exchange
-// data: one number for each of 32 simdgroups.
+// teamRoom is the threadgroup memory, in bytes, for exchanging data between the threads of a row:
+// one number for each of 32 simdgroups.
 const teamRoom = 32 * 4
 
-// team returns how many threads work on a row of n elements. Short rows have few, because a
-// single simdgroup needs no memory to sum. The number depends on n alone.
+// team returns the number of threads working on a row of n elements. Short rows have few, because a
+// single simdgroup needs no memory for summing. The number depends on n alone.
 func team(n int) int {
 	if n <= 1024 {
 		return 32
@@ -15,8 +15,8 @@ func team(n int) int {
 	return 256
 }
 
-// lines are the lines of a value along an axis, as kernels of rows take them. inner is the
-// distance between neighbouring elements of a line.
+// lines are the lines of a value along an axis, as taken by kernels of rows. inner is the distance
+// between adjacent elements of a line.
 type lines struct{ count, n, inner int }
 
 // linesOf returns the lines of a type along an axis.
@@ -25,9 +25,8 @@ func linesOf(t graph.Type, axis int) lines {
 	return lines{outer * inner, n, inner}
 }
 
-// raggedness returns the fields that row_kind of rows.metal takes for a value with that many
-// rows, and the argument with the counts. If there are no counts, the argument is a
-// placeholder.
+// raggedness returns the fields taken by row_kind of rows.metal for a value with the given number
+// of rows, and the argument with the counts. If there are no counts, the argument is a placeholder.
 func (in *Instr) raggedness(rows int) (fields []any, zones Arg) {
 	if !in.Ragged() {
 		return []any{0, 1, 1}, Params(0)

@@ -7,9 +7,8 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// scatter serves operations that add elements to the places that indices name. Each
-// place, or each line of places, has one thread, which adds in the order of the indices, as
-// the host does.
+// scatter serves operations adding elements to the places named by indices. Each place, or each
+// line of places, has one thread, which adds in the order of the indices, as the host does.
 func scatter() Kernel {
 	fs := append(indexFunctions(), Function{Name: "clear_sums", Threads: lineThreads}, Function{Name: "round_sums_bf16", Threads: lineThreads}, Function{Name: "round_sums_f16", Threads: lineThreads})
 	for _, d := range []string{"f32", "bf16", "f16", "i32", "u32", "u8"} {
@@ -54,7 +53,8 @@ func scatterProgram(in *Instr) (*Program, error) {
 		index := in.Args[1].Type
 		_, n, inner := out.Around(p.Axis)
 		along, lines := index.Shape[p.Axis], out.Len()/max(n, 1)
-		// The sums are f32: the result itself, or memory from which it is rounded.
+		// The sums are f32: the result itself, or scratch memory that is then rounded to the
+		// result.
 		work, sums := &Program{Fault: axisFault(index, p.Axis, n)}, Out(0)
 		if d != graph.F32 {
 			work.Scratch, sums = []int{4 * max(out.Len(), 1)}, Scratch(0)

@@ -21,8 +21,7 @@ func logSoftmax() Kernel {
 	}
 }
 
-// lineFunctions returns functions that handle one line per threadgroup, for each
-// float type.
+// lineFunctions returns functions handling one line per threadgroup, for each float type.
 func lineFunctions(names ...string) []Function {
 	var out []Function
 	for _, name := range names {
@@ -55,7 +54,7 @@ func lineProgram(in *Instr, file string) (*Program, error) {
 	return program(launch), nil
 }
 
-// program returns a program of those launches that have at least one group.
+// program returns a program of the launches having at least one group.
 func program(launches ...Launch) *Program {
 	p := &Program{}
 	for _, l := range launches {

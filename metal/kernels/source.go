@@ -10,17 +10,16 @@ import (
 //go:embed *.metal
 var files embed.FS
 
-// Text returns the source of a file in which every include is replaced, once, by the
-// file's text, because a Metal library is compiled from one text. #line directives keep
-// the places of errors right.
+// Text returns the source of a file with every include replaced, once, by the file's text, because a
+// Metal library is compiled from one text. #line directives keep the places of errors right.
 func Text(file string) (string, error) {
 	var b strings.Builder
 	err := expand(&b, file, map[string]bool{})
 	return b.String(), err
 }
 
-// TensorText returns Text, and, of files that have such functions, with those that use tensor operations:
-// tensors says so, and that the text takes Metal Shading Language 4.0.
+// TensorText returns Text including functions that use tensor operations, if the file has any. In that
+// case tensors is set, and the text needs Metal Shading Language 4.0.
 func TensorText(file string) (text string, tensors bool, err error) {
 	if text, err = Text(file); err != nil || !strings.Contains(text, "\n#ifdef TENSOR_OPS\n") {
 		return text, false, err

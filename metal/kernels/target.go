@@ -19,10 +19,10 @@ var (
 // Name returns "metal".
 func (Metal) Name() string { return "metal" }
 
-// Serves returns why there is no kernel for instruction i, or none on some rank.
-// It returns "" if all ranks have one.
+// Serves returns the reason why there is no kernel for instruction i, or none on some rank. It
+// returns "" if all ranks have one.
 func (Metal) Serves(p *lowering.Plan, i int) string {
-	var built []*Instr // the instruction of one rank for each kernel that ranks need
+	var built []*Instr // one rank's instruction per distinct kernel needed by ranks
 	for rank := range p.Mesh.Ranks() {
 		if slices.ContainsFunc(built, func(in *Instr) bool { return in.fits(rank) }) {
 			continue
@@ -36,7 +36,7 @@ func (Metal) Serves(p *lowering.Plan, i int) string {
 	return ""
 }
 
-// Joins returns the joins of experts' products with what surrounds them.
+// Joins returns the fusions of experts' products with adjacent instructions.
 func (Metal) Joins() [][]lowering.Join { return primitives.DeviceJoins() }
 
 // Fusible reports whether a function can be written for instruction i. The answer is the
@@ -46,6 +46,5 @@ func (Metal) Fusible(p *lowering.Plan, i int) bool {
 	return err == nil
 }
 
-// MostBuffers returns the limit of Metal less two, for a status record and the
-// parameters.
+// MostBuffers returns the limit of Metal less two, for a status record and the parameters.
 func (Metal) MostBuffers() int { return flatBuffers - 2 }

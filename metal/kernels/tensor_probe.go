@@ -9,18 +9,18 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Probe is a product by tensor operations whose result is known: of numbers whose sums are exact in any
-// order, or of equal rows and equal columns, whose elements must have equal bits wherever they are in a
+// Probe is a product by tensor operations with a known result: of numbers with sums that are exact in
+// any order, or of equal rows and equal columns, giving elements with equal bits wherever they are in a
 // tile.
 type Probe struct {
 	Launch Launch // a function of TensorText("dot_general.metal"), whose arguments are A, B and the result
 	A, B   []byte
 	C      int // bytes of the result
-	// Check returns how the result is wrong, nil if it is right.
+	// Check returns an error describing a wrong result, nil if it is right.
 	Check func(c []byte) error
 }
 
-// The probes' sizes are of tiles that are full and that are not, and the sum is over several blocks.
+// The sizes of the probes include full and partial tiles, and a sum over several blocks.
 const probeRows, probeCols, probeDeep = 70, 68, 100
 
 // TensorProbes returns products of both types, with operands in both layouts.

@@ -6,15 +6,15 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// through is where a product reads experts' rows: in their order, or through an index, from tokens
-// or from rows that have arrived (see primitives.Joins).
+// through locates the experts' rows read by a product: in their order, or through an index, from
+// tokens or from received rows (see primitives.Joins).
 type through struct {
-	x, at    Arg // the rows, or what they are read from, and the index
+	x, at    Arg // the rows, or the array they are gathered from, and the index
 	indexed  bool
 	elem     graph.DType
-	apart    int      // elements from a row to the next
-	rest     int      // the first argument behind
-	launches []Launch // that make the index
+	apart    int      // row stride in elements
+	rest     int      // the first argument following the rows
+	launches []Launch // making the index
 	scratch  []int
 }
 
@@ -32,7 +32,7 @@ func shifted(in *Instr) int {
 	return 2
 }
 
-// throughOf returns where an instruction reads the rows of its first arguments, of `deep` elements.
+// throughOf locates the rows of an instruction's first arguments, each having `deep` elements.
 func throughOf(in *Instr, deep int) (through, error) {
 	x := in.Args[0]
 	t := through{x: In(0), at: In(0), elem: x.Type.DType, apart: deep, rest: 1 + shifted(in)} // a placeholder, which is not read
@@ -41,7 +41,7 @@ func throughOf(in *Instr, deep int) (through, error) {
 		if !x.Ragged {
 			return t, refuse("rows that are no experts'")
 		}
-	case 2: // rows that have arrived, and the index
+	case 2: // received rows, and the index
 		t.indexed, t.at = true, In(1)
 		t.elem = in.plan.Bufs[x.Buf].Packed[0].DType
 		t.apart = x.Type.Shape[1] / t.elem.Size()
@@ -54,12 +54,12 @@ func throughOf(in *Instr, deep int) (through, error) {
 	return t, nil
 }
 
-// program returns the launches that make the index, and a launch behind them.
+// program returns the launches making the index, followed by a launch.
 func (t *through) program(l Launch) *Program {
 	return &Program{Scratch: t.scratch, Launches: append(t.launches, l)}
 }
 
-// throughFunctions returns the function that makes an index, and more.
+// throughFunctions returns the function making an index, and more.
 func throughFunctions(more []Function) []Function {
 	return append([]Function{{"through_set", copyThreads, 0}}, more...)
 }

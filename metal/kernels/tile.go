@@ -6,19 +6,17 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// The engine of matrix products is in tile.metal: C[i,j] = Σ A[i,k]·B[k,j]. Each
-// threadgroup computes a tile of C. The tile for many rows does the most products per byte
-// read. With few rows, as when one token is decoded, most of it would be idle, so there is
-// a second tile. Both add up each element in the same order, so the choice, which depends
-// on shapes, changes no bits.
+// The engine of matrix products is in tile.metal: C[i,j] = Σ A[i,k]·B[k,j]. Each threadgroup computes
+// a tile of C. The tile for many rows does the most products per byte read. With few rows, as when
+// decoding one token, most of it would be idle, so there is a second tile. Both add up each element in
+// the same order, so the choice, which depends on shapes, changes no bits.
 
-// tiling is a kind of tile: its rows and columns, and the depth of the blocks that are
-// summed at a time.
+// tiling is a kind of tile: its rows and columns, and the depth of the blocks summed at a time.
 type tiling struct {
-	name             string // what functions' names end in
+	name             string // suffix of functions' names
 	rows, cols, deep int
 	a, b             int  // bytes of an element of A's and of B's blocks
-	tensors          bool // of tensor operations: the sums take the blocks' place
+	tensors          bool // for tensor operations: the sums reuse the memory of the blocks
 }
 
 // A product with up to fewRows rows uses the tile for few rows: two such tiles have half
@@ -27,10 +25,10 @@ const fewRows = 32
 
 const tileThreads = 128
 
-// narrow reports whether elements have 16 bits, and stay such in blocks.
+// narrow reports whether elements have 16 bits, and are kept in 16 bits in blocks.
 func narrow(d graph.DType) bool { return d == graph.F16 || d == graph.BF16 }
 
-// tiling returns the tile for so many rows of A, with operands of these types.
+// tiling returns the tile for the given number of rows of A, with operands of these types.
 func (in *Instr) tiling(rows int, a, b graph.DType) tiling {
 	if in.Tensors && narrow(a) && a == b {
 		return tileOfTensors(a)
@@ -38,10 +36,10 @@ func (in *Instr) tiling(rows int, a, b graph.DType) tiling {
 	return tilingOf(rows, a, b)
 }
 
-// tensorTile is in the names of functions that use tensor operations, and of no others.
+// tensorTile is in the names of functions using tensor operations, and of no others.
 const tensorTile = "tensor_"
 
-// tileOfTensors returns the tile of tensor operations, which is for many rows and for few.
+// tileOfTensors returns the tile of tensor operations, for many rows and for few.
 func tileOfTensors(d graph.DType) tiling {
 	return tiling{name: tensorTile + d.String(), rows: 64, cols: 64, deep: 32, a: 2, b: 2, tensors: true}
 }
@@ -67,7 +65,7 @@ func tilingOf(rows int, a, b graph.DType) tiling {
 	return t
 }
 
-// memory returns the threadgroup memory in bytes: what tile_fours says.
+// memory returns the threadgroup memory in bytes, as computed by tile_fours.
 func (t tiling) memory() int {
 	const pad = 4
 	block := func(lines int) int { return lines*t.deep + pad*max(lines, t.deep) }
@@ -81,8 +79,8 @@ func (t tiling) memory() int {
 // anyBlocks stands for matrices whose elements are decoded, or widened to f32.
 const anyBlocks = graph.Q8_0
 
-// tileFunctions returns the functions of a source whose kernel uses the engine, for matrices of these
-// types beside rows of each float type, or of the rows' own type for NoDType.
+// tileFunctions returns the functions of a source with a kernel using the engine, for matrices of
+// these types with rows of each float type, or of the rows' own type for NoDType.
 func tileFunctions(kernel string, matrices ...graph.DType) []Function {
 	var fs []Function
 	for _, rows := range []int{1, fewRows + 1} {
@@ -109,8 +107,9 @@ func tileFunctions(kernel string, matrices ...graph.DType) []Function {
 	return fs
 }
 
-// function returns the name of a kernel's function. Those of tensor operations are for one layout of A
-// and B each: in the words of BLAS, n where rows lie next to each other, and t where columns do.
+// function returns the name of a kernel's function. Functions using tensor operations are specific to
+// one layout of A and B each: in the words of BLAS, n for contiguous rows, and t for contiguous
+// columns.
 func (t tiling) function(kernel string, aAcross, bAcross bool) string {
 	name := kernel + "_" + t.name
 	if !t.tensors {
@@ -127,9 +126,9 @@ func tileTolerance() Tolerance {
 	return Tolerance{OfMax: 1e-5, Why: "f32 sums of products, 8 at a time, where the host has blocks of 256"}
 }
 
-// side is an operand of the engine. It has the strides, in elements, of the operand's
-// lines (A's rows or B's columns) and along the sum. others are further strides:
-// multiples of them are added to offsets too.
+// side is an operand of the engine. It has the strides, in elements, of the operand's lines (A's rows
+// or B's columns) and along the sum. others are further strides: multiples of them are added to
+// offsets too.
 type side struct {
 	elem       graph.DType
 	line, deep int
@@ -139,8 +138,8 @@ type side struct {
 // across reports whether neighbouring lines are adjacent in memory.
 func (s side) across() bool { return s.line == 1 && s.deep != 1 }
 
-// fours reports whether elements can be read 4 at a time: wherever a block begins, the
-// elements must be contiguous from a multiple of 4 on.
+// fours reports whether elements can be read 4 at a time: wherever a block starts, the elements must
+// be contiguous and aligned to a multiple of 4.
 func (s side) fours() bool {
 	step := s.line
 	if s.across() {
@@ -179,8 +178,7 @@ func tileLaunch(kernel string, t tiling, a, b side, c graph.DType, groups [3]int
 	}, nil
 }
 
-// floatCode returns the value of the function constant that stands for a float type in
-// numbers.metal.
+// floatCode returns the value of the function constant standing for a float type in numbers.metal.
 func floatCode(d graph.DType) (int32, error) {
 	switch d {
 	case graph.F32:
@@ -194,11 +192,10 @@ func floatCode(d graph.DType) (int32, error) {
 	return 0, err
 }
 
-// operandCode is floatCode for operands that are only read. These may be weights in blocks
-// too.
+// operandCode is floatCode for operands that are only read, which may also be weights in blocks.
 func operandCode(d graph.DType) (int32, error) {
 	if d.IsBlock() {
-		return 16 + int32(d-graph.Q8_0), nil // AS_Q8_0 and those behind it, in blocks.metal
+		return 16 + int32(d-graph.Q8_0), nil // AS_Q8_0 and the following ones, in blocks.metal
 	}
 	return floatCode(d)
 }

@@ -16,8 +16,7 @@ func topK() Kernel {
 	}
 }
 
-// topKMost is the largest k for which finding one element after another is fast
-// enough.
+// topKMost is the largest k for which finding one element after another is fast enough.
 const topKMost = 64
 
 func topKProgram(in *Instr) (*Program, error) {

@@ -5,16 +5,15 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// Work returns the least work of a matrix product: floating-point operations, two for
-// each product, and bytes, with each operand read once and each result written once. The
-// given number of rows in experts' order is in use; of the experts' matrices it counts as
-// many as can have a row. ok is false for instructions that are not products of these
-// kernels.
+// Work returns a lower bound on the work of a matrix product: floating-point operations, two for
+// each product, and bytes, with each operand read once and each result written once. The given
+// number of rows in experts' order is in use; it counts as many of the experts' matrices as can
+// have a row. ok is false for instructions that are not products of these kernels.
 func Work(in *Instr, rows int) (flops, bytes int64, ok bool) {
 	of := func(o Operand) int64 { return elements(o, rows) * int64(o.Type.DType.Size()) }
 	used := int64(min(rows, in.Experts()))
-	// through are the bytes of experts' rows, of so many elements, that are read where they are or
-	// through an index, by which a row may be read several times.
+	// through returns the bytes of experts' rows, of `deep` elements, read in place or through an
+	// index. A row may be read through an index several times.
 	through := func(deep int) int64 {
 		x, err := throughOf(in, deep)
 		if err != nil {
@@ -74,7 +73,7 @@ func Work(in *Instr, rows int) (flops, bytes int64, ok bool) {
 	return 0, 0, false
 }
 
-// elements returns how many elements an operand has if that many rows are in use.
+// elements returns the number of elements of an operand if the given number of rows is in use.
 func elements(o Operand, rows int) int64 {
 	n := int64(1)
 	for d, size := range o.Type.Shape {
