@@ -1,7 +1,7 @@
 # Targets: all build test test-kernels test-amx test-native test-peers test-arm64 unfused lint generated size race golden fuzz programs kills soak bench figures bench-peers examples cross clean
 #
-# ARM64=qemu-aarch64 ...   what runs programs for arm64; Debian's qemu-user has it, and
-#                libc6-arm64-cross the C library that programs with package mpi or rdma load
+# ARM64=qemu-aarch64 ...   the emulator running arm64 programs, from Debian's qemu-user;
+#                libc6-arm64-cross has the C library loaded by programs using package mpi or rdma
 # FUZZTIME=20s   how long each fuzz test runs, or how many inputs (500x)
 # PROGRAMS=500   how many random programs the target programs makes, and FIRST=1 the first one's seed
 # SOAKTIME=1h    how long the test with random faults runs
@@ -19,14 +19,14 @@ FIGURES    = RematArena|ContractOneTokenIsOneSum|AccumulateMemory|ContractARowTr
 TESTFLAGS ?=
 ARM64     ?= qemu-aarch64 -L /usr/aarch64-linux-gnu
 
-# For tests that run again in other ways: collecting garbage less often saves a third of the processor time of primitives.
+# For repeated test runs: collecting garbage less often saves a third of the processor time of primitives.
 COLLECT = GOGC=400 GOMEMLIMIT=2GiB
 
 # The module is pure Go; only the race detector needs cgo.
 export CGO_ENABLED = 0
 
-# Platforms on which tests do not run. For these, programs are compiled and linked, and not optimised,
-# which takes twice as long.
+# Platforms without test runs. For these, programs are compiled and linked without optimization, which
+# would take twice as long.
 PLATFORMS   = darwin/arm64 darwin/amd64 windows/amd64
 UNOPTIMISED = -gcflags='all=-N -l -dwarf=false' -ldflags='-s -w'
 
@@ -41,16 +41,16 @@ build:
 	$(GO) build ./...
 	$(GO) build -o bin/ ./cmd/...
 
-# The longest begin first, so that none is alone at the end.
+# The longest start first, so that none is left running alone at the end.
 test:
 	$(GO) test $(TESTFLAGS) ./primitives ./docs ./metal/kernels ./examples/moe_lm ./...
 
-# What neither other kernels nor another processor change, by tests of their own: how programs are
-# placed, that f64 products with blocks are differentiated as the formula says, and what becomes of
-# processes, their checkpoints and their launchers.
+# Tests of behaviour that depends neither on the kernels nor on the processor: placements of programs,
+# gradients of f64 products with blocks, and failures of processes, their checkpoints and their
+# launchers.
 SAME = TestPlacements|TestBlocksGradient|TestProcess.*|TestLauncher|TestSlurm|TestKilled|TestRestarts|TestFewerHosts|TestSavesApart|TestDiskFull|TestFull.*|TestInterrupt.*|TestSignals
 
-# What computes, once more with each of the other kernels that this processor runs, on fewer meshes.
+# The computing packages, rerun with each of the other kernels supported by this processor, on fewer meshes.
 test-kernels:
 	@set -e; for k in $$($(GO) run ./cmd/gomoe version -kernels | tail -n +2); do \
 		echo "GOMOE_KERNELS=$$k $(GO) test"; \
@@ -59,16 +59,16 @@ test-kernels:
 	@if $(GO) run ./cmd/gomoe version -kernels | grep -qx avx512; then $(MAKE) --no-print-directory test-amx; fi
 
 # Products of bf16, and with weights in blocks, on AMX's tiles. On a processor with AVX-512
-# only, internal/testing/amx computes the instructions that it lacks.
+# only, internal/testing/amx emulates the missing instructions.
 test-amx: AMX = $(if $(shell $(GO) run ./cmd/gomoe version -kernels | grep -x amx),,-tags amx_emulated -exec "$(CURDIR)/bin/amx")
 test-amx:
 	$(GO) build -o bin/amx ./internal/testing/amx
 	$(GO) test $(AMX) -run Half $(TESTFLAGS) ./internal/kernel/gemm
 	$(GO) test $(AMX) -run 'ManyRows|StayInside' $(TESTFLAGS) ./internal/kernel/blocks
 
-# With ranks of MLX and JACCL themselves, and launchers beside Open MPI's: a python that
+# With ranks of MLX and JACCL themselves, and launchers other than Open MPI's: a python that
 # has mlx in GOMOE_TEST_MLX, the program of jaccl/mlx/mesh/testdata/rank.cpp in
-# GOMOE_JACCL_RANK, mpiexec.hydra and mlx.launch. What MLX has sent is recorded, for the
+# GOMOE_JACCL_RANK, mpiexec.hydra and mlx.launch. MLX's messages are recorded for the
 # other tests. Converted models and adapters with mlx-lm, which that python has, too, with llama.cpp, of
 # a python that has llama_cpp in GOMOE_TEST_LLAMA, and with PEFT, in GOMOE_TEST_PEFT. And the server with OpenAI's client, of a python in GOMOE_TEST_OPENAI, and
 # its page in a Chromium without a window, whose program is GOMOE_TEST_CHROMIUM.
@@ -77,11 +77,11 @@ test-peers:
 	$(GO) test -tags peers -run '^(TestOpenAI|TestBrowser|TestBrowserStops)$$' $(TESTFLAGS) ./serve
 	$(GO) test -tags peers -timeout 60m -run '^(TestMLXLoads|TestPEFTLoads|TestPrograms)$$' $(TESTFLAGS) ./finetune ./convert
 
-# What is different in programs that load libraries of the system, MPI, RDMA verbs and
-# Metal, or what stands in for it: on that, the examples, and what expert parallelism is
-# held to. That also runs on a device in plain Go, which is late. Last, the kernels of Metal
-# with products and sums that are one operation, and with small numbers flushed to zero. These
-# parts wait most of the time: make -j runs them beside each other.
+# Tests specific to programs loading libraries of the system: MPI, RDMA verbs and Metal, or its
+# stand-in, with the examples and the tests of expert parallelism running on it. The latter also
+# run on a device in plain Go that completes its work late. Last, Metal's kernels with fused
+# products and sums, and with subnormal numbers flushed to zero. These parts wait most of the
+# time: make -j runs them in parallel.
 test-native: $(NATIVE)
 
 native-programs:
@@ -96,12 +96,12 @@ native-contract:
 late-contract:
 	$(GO) test $(TESTFLAGS) -run Contract ./primitives -device late
 
-# What is counted is counted with one arithmetic.
+# Counts are checked with the default arithmetic only.
 arithmetic:
 	GOMOE_TEST_ARITHMETIC=1 $(GO) test $(TESTFLAGS) -skip '(Reads.*Once|ThreadgroupMemory|Counts)$$' -timeout 30m ./metal/kernels
 
-# The kernels, and what is computed with them, as linux/arm64, on fewer meshes, and how messages
-# to Metal pass their arguments, to callees that clang compiles for it. Ranks that are processes
+# The kernels and the packages computing with them, as linux/arm64, on fewer meshes, and argument
+# passing of messages to Metal, to callees compiled by clang for arm64. Ranks that are processes
 # could not start themselves there.
 test-arm64: unfused arm64-kernels arm64-calls
 
@@ -112,7 +112,7 @@ arm64-calls:
 	GOARCH=arm64 $(GO) test -exec "$(ARM64)" -run '^(TestABI|TestTrampoline)$$' $(TESTFLAGS) ./metal/mtl ./metal/internal/standin
 
 # On arm64 the compiler fuses x*y + z, with one rounding, unless the product is
-# converted: float64(x*y) + z. Results that are to be those of amd64 must not be.
+# converted: float64(x*y) + z. Results that must equal amd64's must not be fused.
 UNFUSED = ./array ./convert ./data ./ep ./evaluate ./generate ./internal/kernel/... ./jaccl/engine ./lowering ./models ./nn ./primitives ./quant ./runtime ./tokenizer ./train
 
 unfused:
@@ -148,7 +148,7 @@ lint:
 size:
 	@$(GO) run ./internal/policy/size
 
-# Writes all assembly again, and fails if it is not what is committed.
+# Regenerates all assembly, and fails if it differs from the committed files.
 generated:
 	@git ls-files -z -- '*/asm_*' | xargs -0 rm -f
 	$(GO) generate ./internal/kernel/... ./internal/half
@@ -162,14 +162,14 @@ cross:
 		GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build $(UNOPTIMISED) ./...; \
 	done
 
-# Writes the golden files of the packages that have some; read the diff.
+# Rewrites the packages' golden files; read the diff.
 golden:
 	@set -e; for d in $$(grep -rl --include='*_test.go' 'flag.Bool("update"' . | xargs -n1 dirname | sort -u); do \
 		echo "$(GO) test $$d -update"; \
 		$(GO) test $$d -update; \
 	done
 
-# Every fuzz test in turn, as go test fuzzes one at a time.
+# Every fuzz test in turn, because go test fuzzes one at a time.
 fuzz:
 	@set -e; grep -r --include='*_test.go' '^func Fuzz' . | sort | \
 	sed 's|^\(.*\)/[^/]*_test.go:func \(Fuzz[A-Za-z0-9_]*\)(.*|\1 \2|' | \
@@ -178,35 +178,35 @@ fuzz:
 		$(GO) test "$$dir" -vet=off -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME); \
 	done
 
-# New random programs and their derivatives, on one rank and on several. A seed is all that such a program
-# depends on: go test -fuzz would find nothing by mutating it, and take ten times as long.
+# New random programs and their derivatives, on one rank and on several. Such a program depends only on
+# its seed: go test -fuzz would find nothing by mutating it, and take ten times as long.
 programs:
 	$(GO) test ./primitives -count=1 -timeout 0 -run '^(TestPlacements|TestRowsAreNotCopied)$$' $(TESTFLAGS) -every
 	$(GO) test ./internal/testing/fuzzprog -count=1 -timeout 0 -run '^(TestPlacements|TestPullbacks)$$' $(TESTFLAGS) -programs $(PROGRAMS) -first $(FIRST)
 
-# Training that is killed at random moments and resumed.
+# Training, killed at random moments and resumed.
 kills:
 	$(GO) test -count=1 -timeout 0 -run '^TestKilled$$' $(TESTFLAGS) ./examples/moe_lm -kills 200
 
 # Training in four processes while ranks are killed, stopped and cut off, disks are full and
-# nobody reads the output. It wants root, for a network that can be cut and a disk that is full.
+# nobody reads the output. It needs root, for cutting a network and filling a disk.
 soak:
 	$(GO) test -tags soak -count=1 -v -timeout 0 $(TESTFLAGS) ./internal/testing/soak -long $(SOAKTIME)
 
 bench: figures
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
 
-# What plans take and send, in the cases that tests hold to their figures.
+# Memory and communication of plans, in the cases with figures checked by tests.
 figures:
 	@log=$$(mktemp); $(GO) test -v -count=1 -run '^Test($(FIGURES))$$' . ./vjp ./primitives ./bench/engine ./examples/moe_lm >"$$log"; \
 	status=$$?; grep -E '^ *(---|FAIL|[a-z_]+_test.go:)' "$$log"; rm -f "$$log"; exit $$status
 
-# Against other libraries, where installed: bench/README.md.
+# Compares with other libraries, if installed: see bench/README.md.
 bench-peers:
 	$(GO) run ./bench $(BENCHPEERS)
 	$(GO) run ./bench/collectives
 
-# The examples' own tests check what they compute; this shows it.
+# The examples' own tests check their results; this shows them.
 examples:
 	$(GO) run ./examples/ep_moe
 	$(GO) run ./examples/moe_lm -check

@@ -18,8 +18,8 @@ static inline float adamw_moment(float2 b, float x, float2 y) {
   return s.x + s.y;
 }
 
-// adamw_first and adamw_second return the moments after the update. Of what two parts
-// cannot hold, such as an infinity, one does.
+// adamw_first and adamw_second return the moments after the update. Values that two parts cannot
+// represent, such as an infinity, are stored in one.
 static inline float adamw_first(float m, float g, float scale, float2 b, float2 a) {
   float2 grad = pair_product(scale, g);
   float2 y = pair_scale(a, grad.x);

@@ -1,9 +1,9 @@
-// What is done along lines of an array, in their order: running sums, the place of an
-// extreme, and the numbers of elements.
+// Operations along lines of an array, in their order: running sums, the place of an extreme, and
+// the numbers of elements.
 #include "exact.metal"
 
-// running_sum writes sums of p[1] elements, upwards or, if p[3] is not 0, downwards; p[2]
-// elements are behind each, and p[0] is the number of lines.
+// running_sum writes sums of p[1] elements, upwards or, if p[3] is not 0, downwards, with a stride
+// of p[2] elements; p[0] is the number of lines.
 template <typename T>
 kernel void running_sum(device const T* x [[buffer(0)]],
                         device T* y [[buffer(1)]],
@@ -38,9 +38,8 @@ kernel void running_count(device const T* x [[buffer(0)]],
   }
 }
 
-// better reports whether x at i comes before y at j as the place of an extreme: a NaN
-// does, else the larger, or the smaller if least is set, and of equals the first. An index
-// below 0 is none.
+// better reports whether x at i precedes y at j as the place of an extreme: a NaN does, otherwise
+// the larger, or the smaller if least is set, and among equals the first. An index below 0 is none.
 template <typename T>
 static inline bool better(T x, int i, T y, int j, bool least) {
   if (i < 0 || j < 0) {
@@ -57,8 +56,8 @@ static inline bool better(T x, int i, T y, int j, bool least) {
   return least ? x < y : x > y;
 }
 
-// extreme_place finds it among p[1] elements, by 32 threads for each of p[0] lines; p[3] is
-// not 0 for the smallest.
+// extreme_place finds the extreme among p[1] elements, using 32 threads for each of p[0] lines;
+// p[3] is not 0 for the smallest.
 template <typename X, typename T>
 kernel void extreme_place(device const X* x [[buffer(0)]],
                           device int* y [[buffer(1)]],
@@ -90,8 +89,8 @@ kernel void extreme_place(device const X* x [[buffer(0)]],
   }
 }
 
-// number writes p[3] and on along an axis of p[1] elements, p[2] behind each; p[0] is the
-// number of elements.
+// number writes p[3], p[3] + 1 and so on along an axis of p[1] elements with a stride of p[2]; p[0]
+// is the number of elements.
 template <typename T>
 static inline T number_as(int x) { return T(x); }
 template <>

@@ -1,6 +1,6 @@
-// Scaled dot-product attention: out_i = Σ_j exp(s_ij - lse_i) v_j, lse_i = log Σ_j exp(s_ij),
-// s_ij = cap(scale · q_i·k_j) + bias_ij, over the keys that query i attends to, a tile of keys at a
-// time; sums are rescaled when a larger score comes. Source: Dao and others, "FlashAttention" (2022).
+// Scaled dot-product attention: out_i = Σ_j exp(s_ij - lse_i) v_j, lse_i = log Σ_j exp(s_ij), s_ij =
+// cap(scale · q_i·k_j) + bias_ij, over the keys that query i attends to, a tile of keys at a time;
+// sums are rescaled after a larger score. Source: Dao and others, "FlashAttention" (2022).
 //
 // Queries, scores and sums are in registers, so that only keys and values are read from threadgroup
 // memory.
@@ -31,7 +31,7 @@ kernel void attention(device const uchar* q [[buffer(0)]], device const uchar* k
   for (int e = 0; e < HEAD / 8; e++) {
     sum[e] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
   }
-  // Four threads have a row of the scores: its largest so far, and the sum of exponentials.
+  // Four threads share a row of the scores: its largest so far, and the sum of exponentials.
   float top = -INFINITY, total = 0.0f;
   if (t.has_sinks != 0) {
     top = number(sinks, SINKS_AS, uint(head));

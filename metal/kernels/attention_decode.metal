@@ -1,21 +1,21 @@
-// Attention of few queries over a long cache, split over the cache's length: a threadgroup does
-// DECODE_KEYS keys for the heads of queries that share a head of keys, of which it reads each number
-// once; attention_join then joins the parts. Which keys are a part does not depend on how many keys
-// there are, so neither do the bits.
+// Attention of few queries over a long cache, split over the cache's length: a threadgroup processes
+// DECODE_KEYS keys for the heads of queries sharing a head of keys, reading each number of the keys
+// once; attention_join then combines the parts. The split does not depend on the number of keys, so
+// neither do the bits.
 #include "attention_terms.metal"
 #include <metal_simdgroup>
 
 #define DECODE_KEYS 256  // keys of a threadgroup
-#define DECODE_SIMDS 8   // simdgroups of a threadgroup, which take keys in turn
+#define DECODE_SIMDS 8   // simdgroups of a threadgroup, which process keys in turn
 
 struct Parts {
   int parts;         // of the cache
-  int first_other;   // the first head of keys that the rank's heads of queries use
-  int passes;        // threadgroups for the heads of queries that share a head of keys
+  int first_other;   // the first head of keys used by the rank's heads of queries
+  int passes;        // threadgroups for the heads of queries sharing a head of keys
 };
 
-// attention_decode leaves of every query, head and part HEAD sums, the largest score, and the sum of
-// exponentials. The heads of queries are at most GROUP at a time.
+// attention_decode writes, for every query, head and part, HEAD sums, the largest score, and the sum
+// of exponentials. It processes at most GROUP heads of queries at a time.
 template <int HEAD, int GROUP>
 kernel void attention_decode(device const uchar* q [[buffer(0)]], device const uchar* k [[buffer(1)]],
                              device const uchar* v [[buffer(2)]], device float* parts [[buffer(3)]],
@@ -124,7 +124,7 @@ DECODE("attention_decode_64_8", 64, 8)
 DECODE("attention_decode_96_8", 96, 8)
 DECODE("attention_decode_128_8", 128, 8)
 
-// attention_join has a simdgroup for every query and head. Parts are joined in order.
+// attention_join uses a simdgroup per query and head. Parts are combined in order.
 kernel void attention_join(device const float* parts [[buffer(0)]], device uchar* out [[buffer(1)]], device float* lse [[buffer(2)]],
                            device const uchar* sinks [[buffer(3)]], constant Attention& p [[buffer(4)]], constant Terms& t [[buffer(5)]],
                            constant Parts& r [[buffer(6)]], constant int& wide [[buffer(7)]], uint3 place [[threadgroup_position_in_grid]],

@@ -1,7 +1,7 @@
-// The gradient of attention, with p_ij = exp(s_ij - lse_i):
-// dv_j = Σ_i p_ij dout_i, ds_ij = scale · cap'_ij · p_ij (dout_i·v_j - delta_i), dq_i = Σ_j ds_ij k_j,
-// dk_j = Σ_i ds_ij q_i, delta_i = dout_i·out_i - dlse_i. Scores are computed again. Where lse is -Inf a
-// query has no keys, and its powers are 0.
+// The gradient of attention, with p_ij = exp(s_ij - lse_i): dv_j = Σ_i p_ij dout_i, ds_ij = scale ·
+// cap'_ij · p_ij (dout_i·v_j - delta_i), dq_i = Σ_j ds_ij k_j, dk_j = Σ_i ds_ij q_i, delta_i =
+// dout_i·out_i - dlse_i. Scores are recomputed. Where lse is -Inf a query has no keys, and its powers
+// are 0.
 #include "attention_tile.metal"
 
 struct Delta {
@@ -27,9 +27,9 @@ kernel void attention_delta(device const T* out [[buffer(0)]], device const T* d
   }
 }
 
-// A threadgroup has ATTENTION_ROWS rows of a head, 8 in the registers of each simdgroup, and goes over
-// COLUMNS rows of another at a time: with KEYS its rows are those of keys and values, and the others
-// those of all heads of queries that use them, in order; without, the other way round.
+// A threadgroup has ATTENTION_ROWS rows of a head, 8 in the registers of each simdgroup, and iterates
+// over COLUMNS rows of another at a time: with KEYS its own rows are keys and values, and the others
+// are rows of all heads of queries using them, in order; without KEYS, the other way round.
 template <typename S, int HEAD, int COLUMNS, bool KEYS>
 kernel void attention_grad(device const uchar* q [[buffer(0)]], device const uchar* k [[buffer(1)]],
                            device const uchar* v [[buffer(2)]], device const uchar* dout [[buffer(3)]],
@@ -49,7 +49,7 @@ kernel void attention_grad(device const uchar* q [[buffer(0)]], device const uch
   const int position = sight.position;
   const int own_heads = KEYS ? p.m : p.n, other_heads = KEYS ? p.n : p.m;
   const int own_rows = KEYS ? t.r : p.s, other_rows = KEYS ? p.s : t.r;
-  const int own_read = KEYS ? sight.length : p.s, other_read = KEYS ? p.s : sight.length; // what may be read of them
+  const int own_read = KEYS ? sight.length : p.s, other_read = KEYS ? p.s : sight.length; // readable rows of each
   const int own_first = head_start(b, head, own_rows, own_heads, p.d) + own * own_heads * p.d;
   const int own_second = head_start(b, head, own_rows, own_heads, t.v) + own * own_heads * t.v;
 
@@ -62,7 +62,7 @@ kernel void attention_grad(device const uchar* q [[buffer(0)]], device const uch
     sum_a[e] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
     sum_b[e] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
   }
-  // Other rows that no own row has to do with are left out.
+  // Other rows unrelated to any own row are skipped.
   int begin = 0, end = other_read;
   if (KEYS) {
     if (p.causal != 0) {

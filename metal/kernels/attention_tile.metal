@@ -1,7 +1,7 @@
 // Rows of heads for attention and its gradient. A simdgroup has 8 rows of one head in its registers,
-// as matrices of 8 by 8, of which a thread has two elements of one row. Rows of another head are in
-// threadgroup memory, for all simdgroups, where numbers of 16 bits stay such. A head's rows lie in a
-// value [B,S,N,D]: row t of head h in sequence b begins at ((b·S + t)·N + h)·D.
+// as matrices of 8 by 8, each thread having two elements of one row. Rows of another head are in
+// threadgroup memory, shared by all simdgroups; 16-bit numbers stay 16-bit there. In a value
+// [B,S,N,D], row t of head h in sequence b starts at ((b·S + t)·N + h)·D.
 #include "attention_terms.metal"
 #include "matrix_places.metal"
 #include <metal_simdgroup_matrix>
@@ -13,8 +13,9 @@
 // tile_room returns the threadgroup memory of two tiles, in fours of floats.
 static constexpr int tile_room(int size, int head, int rows) { return (2 * rows * (head + ATTENTION_PAD) * size + 15) / 16; }
 
-// bring copies rows from `first` on of a head, `apart` elements apart, to a tile HEAD wide. A head
-// begins at element `at` of x, whose type is that of keys, and has `rows` rows of d elements.
+// bring copies rows from `first` on of a head, with stride `apart` in elements, to a tile HEAD wide.
+// A head starts at element `at` of x, whose type is the type of keys, and has `rows` rows of d
+// elements.
 template <typename S, int HEAD, int ROWS>
 static inline void bring(threadgroup S* tile, device const uchar* x, int at, int first, int rows, int apart, int d, int tid) {
   for (int i = tid; i < ROWS * HEAD / 4; i += ATTENTION_SIMDS * 32) {
@@ -38,8 +39,8 @@ static inline void bring(threadgroup S* tile, device const uchar* x, int at, int
   }
 }
 
-// hold reads a thread's elements of its row, which has d elements from `at` on and is zeros if it is
-// not there. Elements have the type of queries.
+// hold reads a thread's elements of its row, which has d elements from `at` on, and zeros if it does
+// not exist. Elements have the type of queries.
 template <typename S, int HEAD>
 static inline void hold(thread simdgroup_matrix<S, 8, 8>* own, device const uchar* x, int at, bool there, int d, int column) {
   UNROLL
@@ -50,7 +51,7 @@ static inline void hold(thread simdgroup_matrix<S, 8, 8>* own, device const ucha
   }
 }
 
-// give writes a thread's elements of its row, if it is there.
+// give writes a thread's elements of its row, if it exists.
 template <int HEAD>
 static inline void give(device uchar* x, int at, bool there, int d, int column, thread simdgroup_float8x8* sums) {
   UNROLL

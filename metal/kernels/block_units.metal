@@ -1,11 +1,11 @@
-// Units of weights in blocks: 32 elements that one thread decodes together, so that it reads a
+// Units of weights in blocks: 32 elements decoded together by one thread, so that it reads a
 // block's scales once for all of them, and no byte of quants is read by two threads. A row has a
 // unit for every 32 elements. Elements have the bits of block_number.
 #include "blocks.metal"
 
-// A unit's elements are where its bytes are. Of blocks of 256 with several numbers in a byte, whose
-// numbers are 32 elements apart, unit p of 8 has elements 4p to 4p+3 of every 32; where they are 16
-// apart, it has 2p, 2p+1 and 16 behind these; all other units are 32 elements in a row.
+// A unit's elements are determined by its bytes. In blocks of 256 with several numbers per byte, 32
+// elements apart, unit p of 8 has elements 4p to 4p+3 of every 32; if they are 16 apart, it has 2p,
+// 2p+1 and the elements 16 after these; all other units are 32 consecutive elements.
 #define UNIT_ROW 0
 #define UNIT_FOURS 1
 #define UNIT_TWOS 2
@@ -16,7 +16,7 @@ static constexpr int unit_shape(int as) {
                                                                                            : UNIT_ROW;
 }
 
-// unit_start returns where unit u of a row begins, in elements.
+// unit_start returns the start of unit u of a row, in elements.
 static inline uint unit_start(int as, uint u) {
   const int shape = unit_shape(as);
   if (shape == UNIT_ROW) {
@@ -25,7 +25,7 @@ static inline uint unit_start(int as, uint u) {
   return u / 8 * 256 + u % 8 * (shape == UNIT_FOURS ? 4 : 2);
 }
 
-// unit_element returns how far element e of a unit lies behind the unit's start.
+// unit_element returns the offset of element e of a unit from the unit's start.
 static inline uint unit_element(int as, int e) {
   const int shape = unit_shape(as);
   if (shape == UNIT_ROW) {
@@ -34,7 +34,8 @@ static inline uint unit_element(int as, int e) {
   return uint(shape == UNIT_FOURS ? e / 4 * 32 + e % 4 : e / 4 * 32 + e % 4 / 2 * 16 + e % 2);
 }
 
-// unit_scaled decodes 4 elements of q4_k and q5_k, of the 32 with number j: scale and offset once.
+// unit_scaled decodes 4 elements of q4_k and q5_k, of the 32 with number j, computing scale and
+// offset once.
 static inline void unit_scaled(device const uchar* b, float d, float dmin, int j, thread const int* q, thread float* out) {
   device const uchar* p = b + 4;
   const int s = j < 4 ? p[j] & 63 : (p[j + 4] & 15) | (p[j - 4] >> 6 << 4);

@@ -1,6 +1,6 @@
-// Elements of weights in blocks, as GGUF files hold them: what package quant says of each type.
-// An element is what its factors' products are, rounded to f32 from left to right, so every
-// product is a statement of its own.
+// Elements of weights in blocks, as GGUF files hold them: see package quant for each type. An
+// element is the product of its factors, rounded to f32 from left to right, so every product is a
+// statement of its own.
 #include "common.metal"
 #include "iq2_grid.metal"
 #include "iq3_grid.metal"

@@ -1,18 +1,18 @@
-// Rows of sequences written into their caches, in the cache's element type.
+// Writing rows of sequences into their caches, in the cache's element type.
 #include "numbers.metal"
 
 constant int CACHE_AS [[function_constant(0)]];
 constant int UPDATE_AS [[function_constant(1)]];
 
-// Sizes are in elements or, of a cache in blocks, in blocks of 32. count is the size of the
-// update, each that of a sequence's part of it, row that of a row, and room that of a
-// sequence's cache. last is the last row from which the update fits.
+// Sizes are in elements or, for a cache in blocks, in blocks of 32. count is the size of the
+// update, each the size of a sequence's part of it, row the size of a row, and room the size of a
+// sequence's cache. last is the last row at which the update fits.
 struct Cached {
   int count, each, row, room, last;
 };
 
-// cache_place returns where unit i of the update goes, or -1 if its sequence's rows do not fit,
-// which is reported elsewhere.
+// cache_place returns the destination of unit i of the update, or -1 if its sequence's rows do not
+// fit, which is reported elsewhere.
 static inline int cache_place(device const int* starts, constant Cached& p, int i) {
   int b = i / p.each;
   int start = starts[b];
@@ -30,9 +30,9 @@ kernel void cache_write(device const uchar* update [[buffer(0)]], device const i
   }
 }
 
-// cache_write_q8_0 writes a block per thread, as package quant makes it: d, an f16, is the largest
-// size divided by 127, and elements are the nearest multiples of it. A block with a NaN or an
-// infinity is all NaN.
+// cache_write_q8_0 writes a block per thread, computed as in package quant: d, an f16, is the
+// largest magnitude divided by 127, and elements are the nearest multiples of it. A block with a
+// NaN or an infinity is all NaN.
 kernel void cache_write_q8_0(device const uchar* update [[buffer(0)]], device const int* starts [[buffer(1)]],
                              device uchar* cache [[buffer(2)]], constant Cached& p [[buffer(3)]],
                              uint gid [[thread_position_in_grid]]) {

@@ -1,11 +1,11 @@
 // The largest of a simdgroup's elements, one after the other.
 //
-// Elements are chosen by keys, integers in their order. Lane l has those at l, l + 32 and so
-// on: it alone reads and writes their keys, which lie in threadgroup memory.
+// Elements are chosen by keys, integers ordered like the elements. Lane l alone reads and writes
+// the keys of elements l, l + 32 and so on, which are in threadgroup memory.
 #include "common.metal"
 
-// chosen_key is the key of an element that cannot be chosen, or not any more: less than
-// that of any number.
+// chosen_key is the key of an element that cannot be chosen, or no longer: less than the key of any
+// number.
 constant int chosen_key = -2147483647 - 1;
 
 // bits_key orders numbers by their bits: -0 is less than 0.
@@ -17,8 +17,8 @@ static inline int bits_key(float x) {
 // number_key orders numbers as comparisons do: -0 and 0 are equal.
 static inline int number_key(float x) { return bits_key(x == 0.0f ? 0.0f : x); }
 
-// choose_largest returns the element with the largest key, the first of equals, which cannot
-// be chosen again; n if there is none.
+// choose_largest returns the element with the largest key, the first among equals, and excludes it
+// from later calls; n if there is none.
 static inline int choose_largest(threadgroup int* keys, int n, uint lane) {
   int largest = chosen_key;
   int own = n;

@@ -1,12 +1,12 @@
-// Sums over rows, for the gradients of what all rows share. Rows are cut in chunks of
-// COLUMN_ROWS, whose sums are added in order afterwards, so that the order depends on
-// nothing but the number of rows.
+// Sums over rows, for the gradients of values shared by all rows. Rows are divided into chunks of
+// COLUMN_ROWS. Their sums are added in order afterwards, so that the order depends only on the
+// number of rows.
 #include "rows.metal"
 
 enum { COLUMN_ROWS = 256, COLUMN_TEAMS = 8 };
 
-// column_total adds up what the COLUMN_TEAMS threads of a column have summed, in order.
-// room has a place per thread of the threadgroup, 32 columns by COLUMN_TEAMS.
+// column_total adds up the sums of the COLUMN_TEAMS threads of a column, in order. room has a place
+// per thread of the threadgroup, 32 columns by COLUMN_TEAMS.
 static inline float column_total(float mine, uint2 tid, threadgroup float* room) {
   room[tid.y * 32 + tid.x] = mine;
   threadgroup_barrier(mem_flags::mem_threadgroup);

@@ -1,6 +1,6 @@
-// What all kernels share.
+// Definitions shared by all kernels.
 #include <metal_stdlib>
 using namespace metal;
 
-// Loops over what is in registers, which have no index, are unrolled.
+// Loops over registers are unrolled, because registers cannot be indexed.
 #define UNROLL _Pragma("clang loop unroll(full)")

@@ -35,7 +35,7 @@ kernel void cross_entropy(device const T* logits [[buffer(0)]], device const int
   Team t = team_of(tid, threads);
   int label = kind == ROW_IN_USE ? labels[row] : -1;
   float l = 0.0f;
-  if (label >= 0 && label < p.n) { // others are the check's
+  if (label >= 0 && label < p.n) { // others are reported by the check
     device const T* x = logits + int(row) * p.n;
     float top;
     float sum = exponentials(t, x, p.n, room, top);

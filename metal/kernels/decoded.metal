@@ -1,17 +1,17 @@
-// Rows times matrices whose elements are decoded when they are brought to threadgroup memory:
-// 8-bit floats in blocks of 128×128 that have a scale, and MLX's affine quantisation.
+// Rows times matrices decoded while loading them to threadgroup memory: 8-bit floats in blocks of
+// 128×128 with a scale, and MLX's affine quantization.
 #include "decoded_matrix.metal"
 #include "tile.metal"
 
-// decoded has a threadgroup for every tile that zones may have, or for every tile of rows that
-// are all in use. A matrix is taken transposed, unless b_across is set.
+// decoded uses a threadgroup for every tile that zones may have, or for every tile of rows if all
+// are in use. A matrix is taken transposed, unless b_across is set.
 template <typename M, typename S, int BM, int BN, int BK, int SM>
 kernel void decoded(device const uchar* x [[buffer(0)]], device const uchar* w [[buffer(1)]], device uchar* y [[buffer(2)]],
                     device const int* counts [[buffer(3)]], device const uchar* scales [[buffer(4)]],
                     device const uchar* biases [[buffer(5)]], constant decoded_params& p [[buffer(6)]],
                     uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
                     uint simdgroup [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
-  threadgroup float4 fours[tile_fours(sizeof(S), sizeof(float), BM, BN, BK, SM)]; // vectors are stored to it, so it begins where one may
+  threadgroup float4 fours[tile_fours(sizeof(S), sizeof(float), BM, BN, BK, SM)]; // aligned for storing vectors
   threadgroup float* memory = (threadgroup float*)fours;
   zone_tile z;
   if (p.experts > 0) {

@@ -1,6 +1,6 @@
-// Matrices whose elements are decoded when they are read: 8-bit floats in blocks of 128×128 that have a
-// scale, and MLX's affine quantisation. at returns one element, for tiles; head, four and unit return
-// several that share what is decoded once, for vectors. An element has the same bits from each.
+// Matrices decoded while they are read: 8-bit floats in blocks of 128×128 with a scale, and MLX's
+// affine quantization. at returns one element, for tiles; head, four and unit return several elements
+// sharing the decoded scale, for vectors. An element has the same bits from each.
 #include "f8.metal"
 #include "operands.metal"
 #include "tile_zone.metal"
@@ -12,13 +12,12 @@ struct decoded_params {
   int experts, align;  // without experts all rows are in use
   int rows, cols, deep;
   int width;           // columns of a matrix
-  int group;           // elements of a line that have one scale
+  int group;           // elements of a line sharing a scale
   uint matrix[2];      // bytes of a matrix: see matrix_of
   uint scales[2];      // bytes of the scales of a matrix
 };
 
-// scaled_matrix is 8-bit floats. An element is its value times the scale of its block, rounded
-// once.
+// scaled_matrix is 8-bit floats. An element is its value times the scale of its block, rounded once.
 struct scaled_matrix {
   device const uchar* w;
   device const uchar* scales;
@@ -39,7 +38,7 @@ struct scaled_matrix {
 
   float scale;  // of the block that head has read
 
-  // head reads what the elements of a block, or of a group, have in common. It is the same for `tall`
+  // head reads the common part of the elements of a block, or of a group. It is the same for `tall`
   // rows from a multiple of it on.
   static constexpr int tall = 128;
 
@@ -48,13 +47,14 @@ struct scaled_matrix {
     scale = number(scales, scales_as, uint(row / 128) * blocks + uint(column / 128));
   }
 
-  // decoded returns the element that has this code, with the scale that head has read.
+  // decoded returns the element with this code, using the scale read by head.
   float decoded(uint code) const {
     const float v = layout == 0 ? f8_e4m3_value(uchar(code)) : f8_e5m2_value(uchar(code));
     return v * scale;
   }
 
-  // four returns 4 elements of a row, from a multiple of 4 on, of which `left` are left.
+  // four returns 4 elements of a row, from a multiple of 4 on, with `left` elements remaining in the
+  // row.
   float4 four(int row, int column, int left) const {
     device const uchar* from = w + (uint(row) * uint(width) + uint(column));
     float4 v = float4(0.0f);
@@ -70,7 +70,8 @@ struct scaled_matrix {
     return v;
   }
 
-  // unit writes 32 elements of a row, from a multiple of 32 on, of which `left` are left; zeros behind.
+  // unit writes 32 elements of a row, from a multiple of 32 on, padding with zeros after the `left`
+  // remaining ones.
   void unit(int row, int column, int left, thread float* out) const {
     device const uchar* from = w + (uint(row) * uint(width) + uint(column));
     if (b_fours && left >= 32) {
@@ -91,8 +92,8 @@ struct scaled_matrix {
   }
 };
 
-// affine_matrix is integers of `layout` bits in words of 32, the first in the lowest bits. An
-// element is its integer times the scale of its group, rounded, plus the bias of this, rounded.
+// affine_matrix is integers of `layout` bits in words of 32, the first in the lowest bits. An element
+// is its integer times the scale of its group, rounded, plus the bias of the group, rounded.
 struct affine_matrix {
   device const uint* w;
   device const uchar* scales;
@@ -131,7 +132,7 @@ struct affine_matrix {
     return scaled + bias;
   }
 
-  // four reads 4 columns, which there are: groups are whole, and so are rows.
+  // four reads 4 columns, all within the row: groups are whole, and so are rows.
   float4 four(int row, int column, int) const {
     const uint at = uint(row) * uint(width) + uint(column);
     if (layout == 4) {
@@ -142,7 +143,7 @@ struct affine_matrix {
     return float4(decoded(q & 255u), decoded(q >> 8 & 255u), decoded(q >> 16 & 255u), decoded(q >> 24));
   }
 
-  // unit reads 32 elements, which are of one group.
+  // unit reads 32 elements of one group.
   void unit(int row, int column, int, thread float* out) const {
     const uint per = 32u / uint(layout);
     device const uint4* from = (device const uint4*)(w + (uint(row) * uint(width) + uint(column)) / per);

@@ -1,10 +1,10 @@
-// Few rows times matrices that are decoded: see matvec.metal and decoded_matrix.metal. Every byte of a
-// matrix is read once, and along the sum scales are for 32 elements at a time.
+// Few rows times decoded matrices: see matvec.metal and decoded_matrix.metal. Every byte of a matrix
+// is read once, and along the sum each scale is read once per 32 elements.
 #include "decoded_matrix.metal"
 #include "matvec.metal"
 
-// decoded_rows finds the rows of a threadgroup: ROWS of all, or one of the zones, whose expert it
-// returns; -1 past the last zone. Of a row that is not in use deep is 0.
+// decoded_rows finds the rows of a threadgroup: ROWS of all, or one of the zones, returning its
+// expert; -1 past the last zone. For an unused row deep is 0.
 template <int ROWS>
 static inline int decoded_rows(device const uchar* x, device const int* counts, constant decoded_params& p, int t, uint lane,
                                thread matvec_operands& o, thread int& row) {
@@ -28,7 +28,7 @@ static inline int decoded_rows(device const uchar* x, device const int* counts, 
   return expert;
 }
 
-// decoded_row brings 32 elements of a row, of which `left` are left.
+// decoded_row loads 32 elements of a row, with `left` elements remaining.
 static inline void decoded_row(thread const matvec_operands& o, int row, int k, int left, thread float* out) {
   UNROLL
   for (int e = 0; e < 32; e += 4) {
@@ -40,7 +40,7 @@ static inline void decoded_row(thread const matvec_operands& o, int row, int k, 
   }
 }
 
-// decoded_along has a simdgroup for every MATVEC_MOST columns. A thread has every 32nd unit of 32
+// decoded_along uses a simdgroup for every MATVEC_MOST columns. A thread has every 32nd unit of 32
 // elements of each.
 template <typename M, int ROWS>
 kernel void decoded_along(device const uchar* x [[buffer(0)]], device const uchar* w [[buffer(1)]], device uchar* y [[buffer(2)]],
@@ -97,8 +97,8 @@ kernel void decoded_along(device const uchar* x [[buffer(0)]], device const ucha
   matvec_put<ROWS>(o, first, y, uint(row) * uint(p.cols), uint(p.cols), 1, 1.0f, lane, sums);
 }
 
-// decoded_across has a threadgroup for every MATVEC_WIDE columns. A thread has four, and every
-// MATVEC_WAYS-th element of the sum; what a block has in common it reads when the block begins.
+// decoded_across uses a threadgroup for every MATVEC_WIDE columns. A thread has four, and every
+// MATVEC_WAYS-th element of the sum; it reads the common part of a block at the block's start.
 template <typename M, int ROWS>
 kernel void decoded_across(device const uchar* x [[buffer(0)]], device const uchar* w [[buffer(1)]], device uchar* y [[buffer(2)]],
                            device const int* counts [[buffer(3)]], device const uchar* scales [[buffer(4)]],

@@ -2,7 +2,7 @@
 #include "tile.metal"
 
 #define DOT_BATCH 6  // dimensions of batch indices
-#define DOT_DEEP 3   // dimensions that are summed over beside the tile's
+#define DOT_DEEP 3   // summed dimensions in addition to the tile's
 
 struct dot_params {
   int rows, cols, deep;
@@ -19,7 +19,7 @@ kernel void dot_general(device const uchar* a [[buffer(0)]], device const uchar*
                         constant dot_params& p [[buffer(3)]], uint3 group [[threadgroup_position_in_grid]],
                         uint index [[thread_index_in_threadgroup]], uint simd_index [[simdgroup_index_in_threadgroup]],
                         uint lane [[thread_index_in_simdgroup]]) {
-  threadgroup float4 fours[tile_fours(sizeof(S), sizeof(T), BM, BN, BK, SM)]; // vectors are stored to it, so it begins where one may
+  threadgroup float4 fours[tile_fours(sizeof(S), sizeof(T), BM, BN, BK, SM)]; // aligned for storing vectors
   threadgroup float* memory = (threadgroup float*)fours;
   const int row = int(group.y) * BM, col = int(group.x) * BN;
   uint a_start = uint(row) * p.a_line, b_start = uint(col) * p.b_line, c_start = uint(row) * p.c_row + uint(col) * p.c_col;

@@ -1,10 +1,10 @@
-// Products of arrays of 32-bit integers, which wrap. Nothing here is worth a tile.
+// Products of arrays of 32-bit integers, which wrap, without tiles.
 #include "common.metal"
 
 #define DOT_AXES 12
 
 struct dot_integers_params {
-  int results, products;  // how many results, and products that each is the sum of
+  int results, products;  // number of results, and of products per result
   int kept[DOT_AXES];     // sizes of the results' dimensions, the last varying fastest
   uint a_kept[DOT_AXES], b_kept[DOT_AXES];
   int summed[DOT_AXES];

@@ -1,4 +1,4 @@
-// ep_prepare_alone: places of a rank's pairs among the rank's own, where nothing is dropped.
+// ep_prepare_alone: places of a rank's pairs among the rank's own, if nothing is dropped.
 #include "pair_faults.metal"
 #include "scan.metal"
 #include "stable_place.metal"
@@ -6,10 +6,10 @@
 
 struct alone_params {
   int cells;   // of the table [sources, experts], 0 without
-  int source;  // whose pairs these are
+  int source;  // source of these pairs
 };
 
-// table_cell returns cell i of a table that has the totals of one source, and zeros.
+// table_cell returns cell i of a table with the totals of one source, and zeros.
 template <typename P>
 static inline int table_cell(P totals, constant alone_params& p, int experts, int i) {
   return i / experts == p.source ? totals[i % experts] : 0;
@@ -26,10 +26,10 @@ kernel void ep_padded(device const int* counts [[buffer(0)]],
   }
 }
 
-// ep_prepare_alone gives the pairs of segment tg their places, with one simdgroup. earlier are,
-// of each expert, the pairs in the segments before, if there are several. Where there is only
-// one segment, it also writes the table and explains the status. Results are routing [pairs, 2],
-// expert and place or -1 and -1, and dropped, of which there is none.
+// ep_prepare_alone assigns the pairs of segment tg their places, using one simdgroup. earlier are,
+// per expert, the pairs in the segments before, if there are several. If there is only one segment,
+// it also writes the table and completes the status. Results are routing [pairs, 2], expert and
+// place or -1 and -1, and dropped, which is 0.
 template <typename T>
 kernel void ep_prepare_alone(device const T* ids [[buffer(0)]],
                              device const int* earlier [[buffer(1)]],

@@ -1,8 +1,8 @@
 // ep_choices: the expert that each pair of a rank chooses.
 #include "pair_faults.metal"
 
-// ep_choices writes the expert of every pair, -1 for none; for an expert that there is not,
-// which is a mistake, it writes -1, too.
+// ep_choices writes the expert of every pair, -1 for none; for a nonexistent expert, which is a
+// mistake, it writes -1, too.
 template <typename T>
 kernel void ep_choices(device const T* ids [[buffer(0)]],
                        device int* chosen [[buffer(1)]],

@@ -1,10 +1,10 @@
-// ep_count: how many of a rank's pairs choose each expert.
+// ep_count: the number of a rank's pairs choosing each expert.
 #include "histogram.metal"
 #include "pair_faults.metal"
 #include "scan.metal"
 
-// ep_count counts the pairs of segment tg, with one simdgroup. Where there is only one
-// segment, it also explains the status.
+// ep_count counts the pairs of segment tg, using one simdgroup. If there is only one segment, it
+// also completes the status.
 template <typename T>
 kernel void ep_count(device const T* ids [[buffer(0)]],
                      device int* counts [[buffer(1)]],

@@ -1,9 +1,9 @@
-// ep_pack_inline, ep_arrived and ep_from_segments: rows that travel with their choices.
+// ep_pack_inline, ep_arrived and ep_from_segments: rows travelling with their choices.
 //
-// On the wire every other member of the group has a segment with room for all tokens of a rank, and
-// what arrives has a segment for each member. Behind each row stands its note: the number of the
-// token, -1 behind the last row of a segment, and the token's choices. Notes are read and written
-// by bytes, as rows have any length.
+// On the wire every other member of the group has a segment with capacity for all tokens of a rank,
+// and the receive buffer has a segment for each member. Each row is followed by its note: the number
+// of the token, -1 after the last row of a segment, and the token's choices. Notes are read and
+// written by bytes, because rows may have any length.
 #include "ep_owners.metal"
 #include "pair_faults.metal"
 #include "row_copy.metal"
@@ -14,21 +14,21 @@ struct inline_params {
   int tokens;   // of the whole batch
   int choices;  // of a token
   int members;  // ranks of the group
-  int member;   // which of them this rank is
+  int member;   // this rank's number among them
   int segment;  // rows
-  int row;      // bytes from one row on the wire to the next
-  int note;     // where a row's note begins
+  int row;      // row stride on the wire in bytes
+  int note;     // offset of a row's note
 };
 
-// The groups' splits are starts[members + 1], where the experts of each member start, and then
-// from[members] and to[members], between which are the tokens of each.
+// The groups' splits are starts[members + 1], the first expert of each member, followed by
+// from[members] and to[members], the range of each member's tokens.
 
 static inline int first_token(constant int* split, constant inline_params& p, int m) { return split[p.members + 1 + m]; }
 static inline int end_token(constant int* split, constant inline_params& p, int m) { return split[2 * p.members + 1 + m]; }
 
 // inline_keys writes for each of the rank's pairs the member to which it leads a row, -1 if it leads
-// none, or none that leaves; and says of each row on the wire that it is no token's. A routing may
-// come from elsewhere and name experts that there are not, which is a mistake.
+// none or none that leaves; and marks each row on the wire as belonging to no token. A routing may
+// come from elsewhere and name nonexistent experts, which is a mistake.
 kernel void inline_keys(device const int* routing [[buffer(0)]],
                         device int* keys [[buffer(1)]],
                         device int* order [[buffer(2)]],
@@ -54,9 +54,9 @@ kernel void inline_keys(device const int* routing [[buffer(0)]],
   keys[i] = m == p.member ? -1 : m;
 }
 
-// inline_places writes which token has each row on the wire, for the pairs of segment tg, with one
-// simdgroup. earlier are, of each member, the pairs with its key in the segments before, if there
-// are several. It also explains the status.
+// inline_places writes the token of each row on the wire, for the pairs of segment tg, using one
+// simdgroup. earlier are, per member, the pairs with its key in the segments before, if there are
+// several. It also completes the status.
 kernel void inline_places(device const int* keys [[buffer(0)]],
                           device const int* earlier [[buffer(1)]],
                           device int* order [[buffer(2)]],
@@ -105,8 +105,8 @@ static inline int noted(device const uchar* note, int i) {
 }
 
 // ep_pack_inline copies the row of token order[j], and the weights of its choices, to place j on the
-// wire, and writes its note. A row that is no token's is zero but for its number. The thread behind
-// those that copy writes the note. Notes are written to where the wire is, too.
+// wire, and writes its note. A row belonging to no token is zero except for its number. The thread
+// after the copying ones writes the note. Notes are written to the wire's memory, too.
 template <typename U>
 kernel void ep_pack_inline(device const U* values [[buffer(0)]],
                            device const U* weights [[buffer(1)]],
@@ -143,8 +143,8 @@ kernel void ep_pack_inline(device const U* values [[buffer(0)]],
   }
 }
 
-// arrived_own begins the choices of the whole batch with those of the rank's tokens, and -1 for all
-// others; and the numbers of rows that arrive from each member.
+// arrived_own initializes the choices of the whole batch with the rank's own tokens' choices, and -1
+// for all others; and the numbers of rows received from each member.
 kernel void arrived_own(device const int* routing [[buffer(0)]],
                         device int* chosen [[buffer(1)]],
                         device int* counts [[buffer(2)]],
@@ -163,9 +163,9 @@ kernel void arrived_own(device const int* routing [[buffer(0)]],
   chosen[i] = i >= first && i < end ? routing[2 * (i - first)] : -1;
 }
 
-// arrived_rows counts row j of what arrives, if it is a token's, and writes the token's choices. Rows
-// of the rank's own tokens do not travel: token i has row i of their segment if the rank has experts
-// for it, for the count. A token that the member does not have is a mistake.
+// arrived_rows counts row j of the received rows, if it belongs to a token, and writes the token's
+// choices. Rows of the rank's own tokens do not travel: for the count, token i has row i of their
+// segment if the rank has experts for it. A token that the member does not have is a mistake.
 kernel void arrived_rows(device const uchar* got [[buffer(0)]],
                          device const int* routing [[buffer(1)]],
                          device int* chosen [[buffer(2)]],
@@ -204,8 +204,8 @@ kernel void arrived_rows(device const uchar* got [[buffer(0)]],
   }
 }
 
-// arrived_at writes where row i of those that arrive lies: they fill segments from the beginning. It
-// also writes to status[1] the token of the row that status[0] reports.
+// arrived_at writes the location of row i of the received rows: they fill segments from the
+// beginning. It also writes to status[1] the token of the row reported in status[0].
 kernel void arrived_at(device const int* counts [[buffer(0)]],
                        device const uchar* got [[buffer(1)]],
                        device int* place [[buffer(2)]],
@@ -231,8 +231,8 @@ kernel void arrived_at(device const int* counts [[buffer(0)]],
   }
 }
 
-// ep_from_segments finds the row of what has arrived that fills row i of the zones, of which from[i]
-// is the number among those that arrive, -1 for none.
+// ep_from_segments finds the received row that fills row i of the zones: from[i] is its number among
+// the received rows, -1 for none.
 kernel void ep_from_segments(device const int* from [[buffer(0)]],
                              device const int* place [[buffer(1)]],
                              device int* row [[buffer(2)]],

@@ -1,10 +1,9 @@
-// ep_journey: which rows travel between ranks, once to each rank that has experts for their
-// token, and which rows of the zones they fill.
+// ep_journey: the rows travelling between ranks, once to each rank having experts for their token,
+// and their rows of the zones.
 //
-// Three orders are made with what is in ep_send_order.metal: of the rank's own pairs that lead,
-// by member, which is the order in which rows leave; of all tokens, by the member that sends
-// them, which is the order in which they arrive; and of all pairs, by local expert, which is
-// their order in the zones.
+// Three orders are made using ep_send_order.metal: the rank's own leading pairs by member, which is
+// the order of sending rows; all tokens by the member sending them, which is the order of receiving
+// rows; and all pairs by local expert, which is their order in the zones.
 #include "ep_owners.metal"
 #include "ep_send_order.metal"
 #include "status.metal"
@@ -14,19 +13,19 @@ struct journey_params {
   int tokens;   // of the whole batch
   int choices;  // of a token
   int members;  // ranks of the group
-  int member;   // which of them this rank is
-  int first;    // of the rank's experts
-  int local;    // how many these are
+  int member;   // this rank's number among them
+  int first;    // the first of the rank's experts
+  int local;    // number of the rank's experts
   int align;
-  int leave;    // rows that leave at most
+  int leave;    // capacity for rows to send
   int rows;     // of the zones
-  int room;     // for rows that arrive
+  int room;     // capacity for received rows
 };
 
-// The groups' splits are starts[members + 1], where the experts of each member start, and then
-// from[members] and to[members], between which are the tokens of each.
+// The groups' splits are starts[members + 1], the first expert of each member, followed by
+// from[members] and to[members], the range of each member's tokens.
 
-// sender returns the member that has a token, -1 for a token of another group.
+// sender returns the member having a token, -1 for a token of another group.
 static inline int sender(constant int* split, constant journey_params& p, int token) {
   constant int* from = split + p.members + 1;
   constant int* to = from + p.members;
@@ -38,10 +37,10 @@ static inline int sender(constant int* split, constant journey_params& p, int to
   return -1;
 }
 
-// journey_keys writes what the three orders are by, for token t: for each of its pairs, if the
-// token is the rank's own, the member to which the pair leads a row; the member from which the
-// token arrives; and the local expert of each pair that arrives; -1 for none. It also says of
-// row t of the zones that it belongs to no pair.
+// journey_keys writes the keys of the three orders for token t: for each of its pairs, if the token
+// is the rank's own, the member to which the pair leads a row; the member sending the token; and
+// the local expert of each received pair; -1 for none. It also marks row t of the zones as
+// belonging to no pair.
 kernel void journey_keys(device const int* chosen [[buffer(0)]],
                          device int* leads [[buffer(1)]],
                          device int* arrives [[buffer(2)]],
@@ -75,11 +74,11 @@ kernel void journey_keys(device const int* chosen [[buffer(0)]],
   arrives[t] = travels ? m : -1;
 }
 
-// journey_zones writes, of each local expert, how many rows of padding lie before its zone, from
-// the pairs of each, and behind them the rows of all zones; and to sizes how many rows arrive
-// from each member, behind how many leave for each. It is one simdgroup. If there is no room
-// for so many rows in the zones, or for those that arrive, status[0] becomes 0, status[1] how many
-// they are and status[2] how many there is room for.
+// journey_zones writes, per local expert, the number of padding rows before its zone, computed from
+// its pairs, followed by the rows of all zones; and to sizes the number of rows sent to each
+// member, followed by the number received from each. It is one simdgroup. If the rows exceed the
+// capacity of the zones, or of the receive buffer, status[0] becomes 0, status[1] their number and
+// status[2] the capacity.
 kernel void journey_zones(device const int* pairs [[buffer(0)]],
                           device const int* arriving [[buffer(1)]],
                           device int* gaps [[buffer(2)]],
@@ -115,9 +114,9 @@ kernel void journey_zones(device const int* pairs [[buffer(0)]],
   }
 }
 
-// journey_rows writes for pair i of the batch that arrives which row of the zones it fills; for
-// pair i of the rank the place of its row among those that leave; and -1 behind the last of
-// these. leading, ordered and arrived are the three orders.
+// journey_rows writes the row of the zones for received pair i of the batch; for pair i of the rank
+// the place of its row among the sent rows; and -1 after the last of these. leading, ordered and
+// arrived are the three orders.
 kernel void journey_rows(device const int* chosen [[buffer(0)]],
                          device const int* leads [[buffer(1)]],
                          device const int* leading [[buffer(2)]],

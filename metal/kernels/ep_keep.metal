@@ -1,10 +1,10 @@
-// ep_keep: the choices of the whole batch without the pairs that the capacity drops.
+// ep_keep: the choices of the whole batch without the pairs dropped by the capacity.
 #include "scan.metal"
 #include "stable_place.metal"
 
-// ep_keep writes the pairs of segment tg, with one simdgroup: -1 for those whose place in the
-// queue of their expert is not below the capacity. earlier are, of each expert and segment, the
-// pairs in the segments before, if there are several segments.
+// ep_keep writes the pairs of segment tg, using one simdgroup: -1 for pairs whose place in the
+// queue of their expert is not below the capacity. earlier are, per expert and segment, the pairs
+// in the segments before, if there are several segments.
 kernel void ep_keep(device const int* chosen [[buffer(0)]],
                     device const int* earlier [[buffer(1)]],
                     device int* kept [[buffer(2)]],

@@ -1,14 +1,14 @@
-// ep_sum_machines: every token's sum over rows that members of its machine have passed back and those
-// of other machines, in the order of its choices, and every pair's weight.
+// ep_sum_machines: every token's sum over rows passed back by members of its machine and by other machines,
+// in the order of its choices, and every pair's weight.
 #include "row_sum.metal"
 
-// row_at returns row number j of two arrays of packed rows, which are numbered through: the first has p.rows.
+// row_at returns row number j of two arrays of packed rows, numbered consecutively: the first has p.rows.
 template <typename U>
 static inline device const U* row_at(device const U* passed, device const U* home, constant sum_params& p, int j) {
   return j < p.rows ? passed + j * p.row_units : home + (j - p.rows) * p.row_units;
 }
 
-// ep_sum_machines is ep_sum of rows that pairs share, in two arrays, rounded once to O.
+// ep_sum_machines is ep_sum for rows shared by pairs, in two arrays, rounded once to O.
 template <typename T, typename U, typename O>
 kernel void ep_sum_machines(device const U* passed [[buffer(0)]],
                             device const U* home [[buffer(1)]],

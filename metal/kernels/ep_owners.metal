@@ -1,7 +1,7 @@
-// Which members of a group have the experts that pairs choose.
+// The members of a group owning the experts chosen by pairs.
 #include "common.metal"
 
-// owner returns the member that has an expert, of those whose experts start at starts[members].
+// owner returns the member owning an expert; the experts of a member start at starts[member].
 static inline int owner(constant int* starts, int members, int expert) {
   int m = 0;
   while (m + 1 < members && expert >= starts[m + 1]) {
@@ -10,8 +10,8 @@ static inline int owner(constant int* starts, int members, int expert) {
   return m;
 }
 
-// lead_of returns the first choice of a token that has the member of choice c, which is kept. The
-// expert of choice c is chosen[c * stride].
+// lead_of returns the first choice of a token owned by the same member as choice c, which is kept.
+// The expert of choice c is chosen[c * stride].
 static inline int lead_of(device const int* chosen, int stride, constant int* starts, int members, int c) {
   const int m = owner(starts, members, chosen[c * stride]);
   for (int i = 0; i < c; i++) {

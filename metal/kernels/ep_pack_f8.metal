@@ -1,4 +1,5 @@
-// ep_pack_rows_f8 and ep_pack_sums_f8: rows of the zones, or their sums, packed for the way home in 8 bits.
+// ep_pack_rows_f8 and ep_pack_sums_f8: rows of the zones, or their sums, packed for the return path in 8
+// bits.
 //
 // Threads are [32 for each block of a row, rows]: a simdgroup has a block, and each of its threads 4
 // elements. The first threads of a row also copy its weights.
@@ -10,8 +11,8 @@ static inline uchar f8_code(float x, e5m2) { return f8_e5m2_code(x); }
 static inline float largest_f8(e4m3) { return 448.0f; }
 static inline float largest_f8(e5m2) { return 57344.0f; }
 
-// put_block writes a block of a row on the wire and its scale, with which the largest of the block has the
-// largest code. Magnitudes are compared by their bits, so that a NaN is the largest.
+// put_block writes a block of a row on the wire and its scale, which maps the largest element of the block
+// to the largest code. Magnitudes are compared by their bits, so that a NaN is the largest.
 template <typename F>
 static inline void put_block(device ushort* row, int hidden, int block, float4 x, uint lane, F f) {
   const uint4 bits = as_type<uint4>(x) & 0x7fffffffu;
@@ -30,8 +31,8 @@ static inline void put_block(device ushort* row, int hidden, int block, float4 x
   }
 }
 
-// pack_f8 writes a block of row j on the wire, which has `values` units of codes and scales and its weights
-// behind them: the sum of its rows, or, where SUM is false, its only row.
+// pack_f8 writes a block of row j on the wire, which has `values` units of codes and scales, followed by
+// its weights: the sum of its rows, or, if SUM is false, its only row.
 template <typename T, typename F, bool SUM>
 static inline void pack_f8(device const ushort* rows, device const ushort* weights, device const int* place, device ushort* wire,
                            int values, constant sum_params& p, int j, int i, uint lane) {
@@ -50,7 +51,7 @@ static inline void pack_f8(device const ushort* rows, device const ushort* weigh
   }
 }
 
-// ep_pack_rows_f8 is ep_pack_rows of rows that travel in 8 bits.
+// ep_pack_rows_f8 is ep_pack_rows in 8 bits.
 template <typename T, typename F>
 kernel void ep_pack_rows_f8(device const ushort* rows [[buffer(0)]], device const ushort* weights [[buffer(1)]], device const int* order [[buffer(2)]],
                             device const int* counts [[buffer(3)]], device ushort* wire [[buffer(4)]], constant int& experts [[buffer(5)]],
@@ -63,7 +64,7 @@ kernel void ep_pack_rows_f8(device const ushort* rows [[buffer(0)]], device cons
   pack_f8<T, F, false>(rows, weights, order, wire, values, p, j, int(at.x), lane);
 }
 
-// ep_pack_sums_f8 is ep_pack_sums of sums that travel in 8 bits.
+// ep_pack_sums_f8 is ep_pack_sums in 8 bits.
 template <typename T, typename F>
 kernel void ep_pack_sums_f8(device const ushort* rows [[buffer(0)]], device const ushort* weights [[buffer(1)]], device const int* slots [[buffer(2)]],
                             device const int* sizes [[buffer(3)]], device ushort* wire [[buffer(4)]], constant int& members [[buffer(5)]],

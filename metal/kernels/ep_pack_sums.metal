@@ -1,5 +1,5 @@
-// ep_pack_sums: for every row that has arrived, the sum of its rows of the zones and the weights
-// of these, packed for the way home, in the rows' type or another.
+// ep_pack_sums: for every received row, the sum of its rows of the zones and their weights, packed
+// for the return path, in the rows' type or another.
 #include "row_sum.metal"
 
 // put_element writes element i of a row on the wire, rounded once.
@@ -11,9 +11,9 @@ static inline void put_element(device ushort* row, int i, float x, float) {
 static inline void put_element(device ushort* row, int i, float x, half) { row[i] = as_type<ushort>(half(x)); }
 static inline void put_element(device ushort* row, int i, float x, bfloat) { row[i] = as_type<ushort>(bfloat(x)); }
 
-// ep_pack_sums is ep_sum to the wire, for the rows that have arrived: sizes are how many rows
-// left for each of the members, and how many arrived from each. A row on the wire has `values`
-// units of values, of type O, and its weights behind them.
+// ep_pack_sums is ep_sum to the wire, for the received rows: sizes are the numbers of rows sent to
+// each member, and received from each. A row on the wire has `values` units of values, of type O,
+// followed by its weights.
 template <typename T, typename U, typename O>
 kernel void ep_pack_sums(device const U* rows [[buffer(0)]],
                          device const U* weights [[buffer(1)]],

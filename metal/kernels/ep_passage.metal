@@ -1,10 +1,10 @@
-// ep_passage: which rows travel through machines, and which rows of the zones they fill.
+// ep_passage: the rows travelling through machines, and their rows of the zones.
 //
-// Members of a group are numbered machine by machine, and a row goes by way of the member that has its
-// own member's place in the other machine. What travels is found from flags of tokens, in the order in
-// which their rows lie, and from how many there are before each: of own tokens that leave for a machine
-// [machines, tokens]; of tokens whose rows come from a machine, the same; of those that are passed on to
-// a member [members of a machine, machines, tokens]; and of those that arrive from one.
+// Members of a group are numbered machine by machine, and a row is routed through the member of the
+// other machine that has the same place as its own member. The rows are found from flags of tokens, in
+// the order of their rows, and from the number of flags before each: for own tokens sent to a machine
+// [machines, tokens]; for tokens with rows received from a machine, the same; for tokens passed on to a
+// member [members of a machine, machines, tokens]; and for tokens received from one.
 #include "ep_journey.metal"
 #include "row_copy.metal"
 
@@ -12,14 +12,14 @@ struct passage_params {
   int tokens;    // of the whole batch
   int choices;   // of a token
   int members;   // ranks of the group
-  int member;    // which of them this rank is
+  int member;    // this rank's number among them
   int machines;
-  int first;     // of the rank's experts
-  int local;     // how many these are
-  int segment;   // the most tokens of a member
-  int out;       // rows that leave for other machines at most
-  int come;      // that come from there
-  int pass;      // that are passed on
+  int first;     // the first of the rank's experts
+  int local;     // number of the rank's experts
+  int segment;   // the largest number of tokens of a member
+  int out;       // capacity for rows sent to other machines
+  int come;      // capacity for rows received from them
+  int pass;      // capacity for rows passed on
   int rows;      // of the zones
 };
 
@@ -44,8 +44,8 @@ static inline bool goes(device const int* chosen, constant int* split, constant 
   return false;
 }
 
-// leaves, comes, passes and arrives are the flags: m is another machine, or this one where rows do not
-// leave it, and `to` and `from` are places in a machine.
+// leaves, comes, passes and arrives are the flags: m is another machine, or this one for rows that do
+// not leave it, and `to` and `from` are places in a machine.
 static inline bool leaves(device const int* chosen, constant int* split, constant passage_params& p, int m, int t) {
   const int each = members_of_machine(p);
   return m != own_machine(p) && goes(chosen, split, p, p.member, t, m * each, (m + 1) * each);
@@ -62,8 +62,8 @@ static inline bool arrives(device const int* chosen, constant int* split, consta
   return goes(chosen, split, p, m * members_of_machine(p) + from, t, p.member, p.member + 1);
 }
 
-// passage_flags writes flag i of each kind, and the local expert of each pair that is for the rank, -1
-// for others. It also says of all rows that they are nobody's.
+// passage_flags writes flag i of each kind, and the local expert of each pair for this rank, -1 for
+// others. It also marks all rows as unused.
 kernel void passage_flags(device const int* chosen [[buffer(0)]],
                           device int* leaving [[buffer(1)]],
                           device int* coming [[buffer(2)]],
@@ -114,8 +114,8 @@ kernel void passage_flags(device const int* chosen [[buffer(0)]],
   }
 }
 
-// passage_scan replaces flags by how many there are before each, and writes how many there are of a
-// kind, with one simdgroup. p is the length and the kind.
+// passage_scan replaces flags by the number of flags before each, and writes the total of a kind, using
+// one simdgroup. p is the length and the kind.
 kernel void passage_scan(device int* flags [[buffer(0)]],
                          device int* totals [[buffer(1)]],
                          constant int* p [[buffer(2)]],
@@ -126,14 +126,14 @@ kernel void passage_scan(device int* flags [[buffer(0)]],
   }
 }
 
-// between_marks returns how many flags there are in part i of several of that length: before are how
-// many there are before each, and total of all parts.
+// between_marks returns the number of flags in part i of several of the given length: before are the
+// numbers of flags before each, and total is the number in all parts.
 static inline int between_marks(device const int* before, int total, int i, int parts, int length) {
   return (i + 1 < parts ? before[(i + 1) * length] : total) - before[i * length];
 }
 
-// passage_rows writes which row is where, for flag i of each kind, of which so many are before; and how
-// many rows there are for each machine and member. totals are of the four kinds.
+// passage_rows writes the rows for flag i of each kind, given the number of flags before it, and the
+// numbers of rows for each machine and member. totals are the totals of the four kinds.
 kernel void passage_rows(device const int* chosen [[buffer(0)]],
                          device const int* leaving [[buffer(1)]],
                          device const int* coming [[buffer(2)]],
@@ -194,8 +194,8 @@ kernel void passage_rows(device const int* chosen [[buffer(0)]],
   }
 }
 
-// passage_zones writes, for pair i of the batch, which row of the zones it fills, and which of the rows
-// that arrive fills this one. gaps and ordered are those of ep_journey.
+// passage_zones writes, for pair i of the batch, its row of the zones, and the received row filling it.
+// gaps and ordered are the same as in ep_journey.
 kernel void passage_zones(device const int* locals [[buffer(0)]],
                           device const int* ordered [[buffer(1)]],
                           device const int* gaps [[buffer(2)]],
@@ -219,8 +219,8 @@ kernel void passage_zones(device const int* locals [[buffer(0)]],
   }
 }
 
-// ep_pass copies row j that a rank passes on: row list[j] ≥ 0 of those that have come, or its own token
-// -1 - list[j], with the weights of its choices. There are no more where the list has the lowest number.
+// ep_pass copies row j passed on by a rank: row list[j] ≥ 0 of the received rows, or its own token -1 -
+// list[j], with the weights of its choices. The list ends at the lowest number.
 template <typename U>
 kernel void ep_pass(device const U* values [[buffer(0)]],
                     device const U* weights [[buffer(1)]],

@@ -1,22 +1,21 @@
-// ep_prepare: places of pairs in the queues of their experts, and what the capacity drops.
+// ep_prepare: places of pairs in the queues of their experts, and dropping by the capacity.
 #include "scan.metal"
 #include "stable_place.metal"
 #include "status.metal"
 
 struct ep_prepare_params {
   int sources;   // ranks with different tokens
-  int source;    // whose pairs these are
+  int source;    // source of these pairs
   int experts;
   int capacity;  // 0 is none
   int align;
   int trap;      // a demand above the capacity is a mistake
 };
 
-// ep_prepare_totals makes what there is of each expert from the table [sources, experts] of
-// pairs before drops: the demand, the rows that are kept, these rounded up, and the pairs on
-// lower ranks; and the table of pairs that are kept. It is one threadgroup, of up to 256
-// threads. status[0] is the expert in highest demand above the capacity, the lowest of
-// equals, and status[1] its demand.
+// ep_prepare_totals computes, per expert, from the table [sources, experts] of pairs before drops:
+// the demand, the rows kept, these rounded up, and the pairs on lower ranks; and the table of kept
+// pairs. It is one threadgroup, of up to 256 threads. status[0] is the expert in highest demand
+// above the capacity, the lowest among equals, and status[1] its demand.
 kernel void ep_prepare_totals(device const int* table [[buffer(0)]],
                               device int* counts [[buffer(1)]],
                               device int* padded [[buffer(2)]],
@@ -62,9 +61,9 @@ kernel void ep_prepare_totals(device const int* table [[buffer(0)]],
   }
 }
 
-// ep_prepare_assign gives the pairs of segment tg their places, with one simdgroup. earlier
-// are, of each expert and segment, the pairs in the rank's segments before, if there are
-// several. Results are routing [pairs, 2], expert and place or -1 and -1, and dropped.
+// ep_prepare_assign assigns the pairs of segment tg their places, using one simdgroup. earlier are,
+// per expert and segment, the pairs in the rank's segments before, if there are several. Results
+// are routing [pairs, 2], expert and place or -1 and -1, and dropped.
 template <typename T>
 kernel void ep_prepare_assign(device const T* ids [[buffer(0)]],
                               device const int* before [[buffer(1)]],

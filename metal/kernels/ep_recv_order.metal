@@ -1,13 +1,12 @@
-// ep_recv_order: the row of each row that arrives.
+// ep_recv_order: the destination row of each received row.
 //
-// What arrives are runs, one for each member and local expert, in this order: the pairs that
-// the member has for the expert. In the expert's zone a run lies behind those of the members
-// before.
+// The received rows are runs, one per member and local expert, in this order: the member's pairs
+// for the expert. In the expert's zone, a run follows the runs of the members before.
 #include "group.metal"
 #include "scan.metal"
 #include "status.metal"
 
-// run_of returns the last of n runs that begins at or before j: the one that has it.
+// run_of returns the last of n runs starting at or before j: the run containing it.
 static inline int run_of(threadgroup const int* begins, int n, int j) {
   int lo = 0;
   int hi = n;
@@ -22,10 +21,10 @@ static inline int run_of(threadgroup const int* begins, int n, int j) {
   return lo;
 }
 
-// ep_recv_order writes the rows of `each` of those that arrive, from tg · each on; nothing
+// ep_recv_order writes the destinations of `each` received rows, from tg · each on, and nothing
 // past the last. memory is begin[members · local] and row[members · local] of the runs and
-// zone[local + 1], where zones start. If these take more than there is room for, status[0]
-// becomes 0 and status[1] how many.
+// zone[local + 1], the starts of the zones. If the rows exceed the capacity, status[0] becomes 0
+// and status[1] their number.
 kernel void ep_recv_order(device const int* kept [[buffer(0)]],
                           device int* order [[buffer(1)]],
                           device atomic_int* status [[buffer(2)]],
@@ -42,7 +41,7 @@ kernel void ep_recv_order(device const int* kept [[buffer(0)]],
   threadgroup int* begin = memory;
   threadgroup int* row = begin + runs;
   threadgroup int* zone = row + runs;
-  threadgroup int* ends = zone + p.local;  // of rows that arrive, and of zones
+  threadgroup int* ends = zone + p.local;  // end of the received rows, and of the zones
   for (int e = int(thread_index); e < p.local; e += int(threads)) {
     int rows = 0;
     for (int m = 0; m < p.members; m++) {

@@ -1,11 +1,10 @@
-// ep_pack, ep_pack_rows, ep_place, ep_permute and ep_spread: rows on their way to experts and
-// back.
+// ep_pack, ep_pack_rows, ep_place, ep_permute and ep_spread: rows sent to experts and back.
 //
-// Threads are [columns of a row, rows]. Rows lie next to each other, and so do weights.
+// Threads are [columns of a row, rows]. Rows are contiguous, and so are weights.
 #include "row_copy.metal"
 
-// ep_pack copies the row of token tokens[j], and the weights of its choices, to place j on the
-// wire. Behind the last row that leaves, tokens are -1.
+// ep_pack copies the row of token tokens[j], and the weights of its choices, to place j on the wire.
+// After the last sent row, tokens are -1.
 template <typename U>
 kernel void ep_pack(device const U* values [[buffer(0)]],
                     device const U* weights [[buffer(1)]],
@@ -50,8 +49,8 @@ kernel void ep_pack_rows(device const U* values [[buffer(0)]],
   copy_row<U>(to, to + p.values, values + row * p.values, weights + row * p.weight, column, p);
 }
 
-// ep_place copies to row i of the zones the row that has arrived at place from[i] on the wire,
-// and the weight of its choice[i]. Rows of the zones that belong to no pair have place -1.
+// ep_place copies to row i of the zones the received row at place from[i] on the wire, and the weight
+// of its choice[i]. Rows of the zones belonging to no pair have place -1.
 template <typename U>
 kernel void ep_place(device const U* wire [[buffer(0)]],
                      device const int* from [[buffer(1)]],
@@ -77,7 +76,7 @@ kernel void ep_place(device const U* wire [[buffer(0)]],
   copy_row<U>(values + row * p.values, weights + row * p.weight, arrived, arrived + p.values + k * p.weight, column, p);
 }
 
-// ep_permute copies the rows of pairs to the experts' zones, on a rank that has all experts.
+// ep_permute copies the rows of pairs to the experts' zones, on a rank owning all experts.
 template <typename U>
 kernel void ep_permute(device const U* values [[buffer(0)]],
                        device const U* weights [[buffer(1)]],
@@ -128,8 +127,8 @@ kernel void ep_spread(device const U* values [[buffer(0)]],
   }
 }
 
-// ep_place_weights copies to row i of the zones the weight of its choice[i], from the row that has
-// arrived at place from[i] on the wire. A thread copies a weight.
+// ep_place_weights copies to row i of the zones the weight of its choice[i], from the received row at
+// place from[i] on the wire. A thread copies a weight.
 template <typename U>
 kernel void ep_place_weights(device const U* wire [[buffer(0)]],
                              device const int* from [[buffer(1)]],
@@ -148,7 +147,7 @@ kernel void ep_place_weights(device const U* wire [[buffer(0)]],
   }
 }
 
-// ep_permute_weights copies the weights of pairs to the experts' zones, on a rank that has all experts.
+// ep_permute_weights copies the weights of pairs to the experts' zones, on a rank owning all experts.
 template <typename U>
 kernel void ep_permute_weights(device const U* weights [[buffer(0)]],
                                device const int* place [[buffer(1)]],
@@ -167,8 +166,8 @@ kernel void ep_permute_weights(device const U* weights [[buffer(0)]],
   }
 }
 
-// ep_gaps zeroes the rows with which zones are filled up. Threads are [columns, 1, experts],
-// and those of a threadgroup have one expert.
+// ep_gaps zeroes the padding rows of zones. Threads are [columns, 1, experts], and all threads of a
+// threadgroup have the same expert.
 template <typename U>
 kernel void ep_gaps(device const int* counts [[buffer(0)]],
                     device U* values [[buffer(1)]],

@@ -1,11 +1,11 @@
-// ep_send_order: where each pair's row lies among those that leave, which are in order of
-// (expert, token, choice).
+// ep_send_order: the place of each pair's row among the sent rows, ordered by (expert, token,
+// choice).
 #include "scan.metal"
 #include "stable_place.metal"
 
-// ep_send_order writes the places of the pairs of segment tg, -1 for one without an owned
-// expert, with one simdgroup. Where there are several segments, totals are the pairs of each
-// expert in all of them, and earlier those in the segments before.
+// ep_send_order writes the places of the pairs of segment tg, -1 for one without an owned expert,
+// using one simdgroup. If there are several segments, totals are the pairs of each expert in all of
+// them, and earlier the pairs in the segments before.
 kernel void ep_send_order(device const int* routing [[buffer(0)]],
                           device const int* totals [[buffer(1)]],
                           device const int* earlier [[buffer(2)]],

@@ -1,8 +1,8 @@
-// ep_slots: the rows of the zones that each row which has arrived fills.
+// ep_slots: the rows of the zones filled by each received row.
 #include "common.metal"
 
 struct slots_params {
-  int slots;    // rows that arrive, times choices
+  int slots;    // received rows times choices
   int rows;     // of the zones
   int choices;  // of a token
 };
@@ -15,7 +15,7 @@ kernel void slots_clear(device int* slots [[buffer(0)]],
   }
 }
 
-// slots_set writes row i of the zones to the slot of the row and the choice that fill it.
+// slots_set writes row i of the zones to the slot of the row and the choice filling it.
 kernel void slots_set(device const int* from [[buffer(0)]],
                       device const int* choice [[buffer(1)]],
                       device int* slots [[buffer(2)]],

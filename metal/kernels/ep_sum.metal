@@ -1,9 +1,9 @@
-// ep_sum, ep_sum_ranks and those of rows of another type on the wire: every token's sum over the rows of its choices, in their order, and
+// ep_sum and ep_sum_ranks, also for rows of another type on the wire: every token's sum over the rows of its choices, in their order, and
 // every pair's weight.
 #include "row_sum.metal"
 
-// ep_sum adds in float and rounds once to O. Threads are [elements of a token, tokens]; those
-// with the first ones also copy the weights of the token's choices.
+// ep_sum adds in float and rounds once to O. Threads are [elements of a token, tokens]; the first ones also copy the weights of the
+// token's choices.
 template <typename T, typename U, typename O>
 kernel void ep_sum(device const U* values [[buffer(0)]],
                    device const U* weights [[buffer(1)]],

@@ -1,4 +1,4 @@
-// ep_table: how many pairs of each source choose each expert.
+// ep_table: the number of pairs of each source choosing each expert.
 #include "common.metal"
 
 struct table_params {
@@ -6,8 +6,8 @@ struct table_params {
   int choices;  // of a token
 };
 
-// ep_table counts the pairs of source tg, whose tokens are starts[tg] to starts[tg + 1]. Counts
-// are integers, so the order in which threads add to them does not matter.
+// ep_table counts the pairs of source tg, with tokens starts[tg] to starts[tg + 1]. Counts are
+// integers, so the order of adding to them does not matter.
 kernel void ep_table(device const int* chosen [[buffer(0)]],
                      device int* table [[buffer(1)]],
                      constant int* starts [[buffer(2)]],

@@ -2,9 +2,9 @@
 #include "group.metal"
 #include "status.metal"
 
-// ep_zones writes them, with one simdgroup. If they are more than there is room for,
-// status[0] becomes 0 and status[1] how many, and the experts have none, so that nothing is
-// written out of bounds by what comes after.
+// ep_zones writes them, using one simdgroup. If they exceed the capacity, status[0] becomes 0 and
+// status[1] their number, and the experts have none, so that nothing is written out of bounds
+// later.
 kernel void ep_zones(device const int* kept [[buffer(0)]],
                      device int* counts [[buffer(1)]],
                      device atomic_int* status [[buffer(2)]],

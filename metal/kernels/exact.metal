@@ -1,4 +1,4 @@
-// Arithmetic whose roundings are the host's.
+// Arithmetic with the host's roundings.
 #include "common.metal"
 #if __METAL_VERSION__ >= 320
 #pragma METAL fp contract(off)
@@ -34,7 +34,8 @@ static inline uint minimum(uint x, uint y) { return x < y ? x : y; }
 static inline uchar maximum(uchar x, uchar y) { return x > y ? x : y; }
 static inline uchar minimum(uchar x, uchar y) { return x < y ? x : y; }
 
-// wrap_ functions are of integers modulo 2 to their bits, which int alone leaves open.
+// wrap_ functions compute with integers modulo 2 to the power of their bits; int alone leaves
+// overflow undefined.
 static inline int wrap_add(int x, int y) { return as_type<int>(as_type<uint>(x) + as_type<uint>(y)); }
 static inline int wrap_sub(int x, int y) { return as_type<int>(as_type<uint>(x) - as_type<uint>(y)); }
 static inline int wrap_mul(int x, int y) { return as_type<int>(as_type<uint>(x) * as_type<uint>(y)); }
@@ -45,7 +46,7 @@ static inline uchar wrap_add(uchar x, uchar y) { return uchar((uint(x) + uint(y)
 static inline uchar wrap_sub(uchar x, uchar y) { return uchar((uint(x) - uint(y)) & 255u); }
 static inline uchar wrap_mul(uchar x, uchar y) { return uchar((uint(x) * uint(y)) & 255u); }
 
-// whole_div and whole_rem truncate towards 0; by 0 they are all bits, and x.
+// whole_div and whole_rem truncate towards 0; by 0 they return all bits set, and x.
 static inline int whole_div(int x, int y) { return y == 0 ? -1 : y == -1 ? wrap_sub(0, x) : x / y; }
 static inline int whole_rem(int x, int y) { return y == 0 ? x : y == -1 ? 0 : x % y; }
 static inline uint whole_div(uint x, uint y) { return y == 0u ? 0xffffffffu : x / y; }
@@ -109,8 +110,8 @@ static inline int to_int(float x) { return x >= 2147483648.0f ? 2147483647 : x <
 static inline uint to_uint(float x) { return x >= 4294967296.0f ? 4294967295u : x > 0.0f ? uint(x) : 0u; }
 static inline uchar to_uchar(float x) { return x >= 255.0f ? uchar(255) : x > 0.0f ? uchar(uint(x)) : uchar(0); }
 
-// A pair is the unevaluated sum of two floats, of some 48 bits; where the first is not
-// finite the second is anything.
+// A pair is the unevaluated sum of two floats, with some 48 bits; if the first is not finite the
+// second is arbitrary.
 static inline float2 pair_add(float2 a, float x) {
   float s = a.x + x;
   float t = s - a.x;

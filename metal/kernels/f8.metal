@@ -1,6 +1,5 @@
-// The 8-bit floats, which are stored as uchar and computed in float: exact when read, and when
-// written rounded to the nearest code, ties to even, at most the largest number. Package array
-// defines the codes.
+// The 8-bit floats, stored as uchar and computed in float: reading is exact, and writing rounds to
+// the nearest code, ties to even, clamping to the largest number. Package array defines the codes.
 
 static inline float f8_e4m3_value(uchar x) {
   const uint sign = uint(x & 0x80) << 24;
@@ -22,8 +21,8 @@ static inline float f8_e5m2_value(uchar x) {
   return as_type<float>(sign | as_type<uint>(v));
 }
 
-// The sum with a power of two, whose last bit is worth the distance of two subnormal codes,
-// rounds to a subnormal code.
+// The sum with a power of two, whose last bit equals the distance of two subnormal codes, rounds to
+// a subnormal code.
 static inline uchar f8_e4m3_code(float x) {
   const uint sign = (as_type<uint>(x) >> 24) & 0x80u;
   const uint b = as_type<uint>(x) & 0x7fffffffu;

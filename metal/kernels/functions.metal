@@ -1,4 +1,4 @@
-// Functions of float that Metal lacks, or has with less care.
+// Functions of float that Metal lacks, or computes less accurately.
 #include "exact.metal"
 
 // exp_less_1 returns exp(x) - 1 within 10 ulp, after Kahan: the error of exp cancels
@@ -36,8 +36,8 @@ static inline float logistic(float x) {
 }
 
 // erfc_positive returns 1 - erf(x) for x of at least 0 within 12 ulp. With t = 2/(2+x),
-// log(erfc(x)·exp(x²)/t) is nearly a polynomial of degree 9 in t, fitted at Chebyshev
-// points of 0 <= x <= 10.3, behind which the result is 0; it is off by 7e-8 at most.
+// log(erfc(x)·exp(x²)/t) is nearly a polynomial of degree 9 in t, fitted at Chebyshev points of 0
+// <= x <= 10.3, after which the result is 0; the error is at most 7e-8.
 static inline float erfc_positive(float x) {
   if (x > 10.3f) {
     return 0.0f;
@@ -84,7 +84,7 @@ static inline float erf_of(float x) {
   return fma(p * s, x, x) * 1.1283791670955126f;
 }
 
-// silu_slope returns the derivative of x·logistic(x), where that is s.
+// silu_slope returns the derivative of x·logistic(x), given s = logistic(x).
 static inline float silu_slope(float x, float s) { return s * (1.0f + x * (1.0f - s)); }
 
 static inline float gelu(float x) { return x * (0.5f * erfc_of(x * -0.7071067811865475f)); }

@@ -1,13 +1,13 @@
-// The ranks that exchange rows, and the pairs that each has for the experts of this one.
+// The ranks exchanging rows, and each rank's pairs for the experts of this one.
 #include "zones.metal"
 
 struct group_params {
   int members;  // ranks of the group
   int experts;  // of the layer
-  int first;    // of the rank's
-  int local;    // how many the rank has
+  int first;    // the first of the rank's experts
+  int local;    // number of the rank's experts
   int align;
-  int rows;     // that there is room for
+  int rows;     // capacity in rows
 };
 
 // group_pairs returns the pairs of member m for local expert e. kept is the table [sources,

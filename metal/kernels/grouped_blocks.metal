@@ -1,5 +1,5 @@
-// Every row times the matrix of its expert, in blocks, and times the row's weight. Of rows with
-// weight 0 nothing is read, and they are zeros.
+// Every row times the matrix of its expert, in blocks, and times the row's weight. Rows with weight
+// 0 are not read, and their results are zeros.
 #include "tile.metal"
 #include "tile_zone.metal"
 
@@ -10,15 +10,15 @@ struct grouped_blocks_params {
   int weighted;         // whether rows have weights
 };
 
-// grouped_blocks has a threadgroup for every tile that zones may have. Products are not
-// weighted yet, but where a tile has nothing but rows with weight 0 none are made.
+// grouped_blocks uses a threadgroup for every tile that zones may have. Products are not weighted
+// yet, but a tile with only rows of weight 0 makes none.
 template <typename S, typename T, int BM, int BN, int BK, int SM>
 kernel void grouped_blocks(device const uchar* x [[buffer(0)]], device const uchar* w [[buffer(1)]], device uchar* y [[buffer(2)]],
                            device const int* counts [[buffer(3)]], device const float* weights [[buffer(4)]],
                            constant grouped_blocks_params& p [[buffer(5)]], uint3 group [[threadgroup_position_in_grid]],
                            uint index [[thread_index_in_threadgroup]], uint simdgroup [[simdgroup_index_in_threadgroup]],
                            uint lane [[thread_index_in_simdgroup]]) {
-  threadgroup float4 fours[tile_fours(sizeof(S), sizeof(T), BM, BN, BK, SM)]; // vectors are stored to it, so it begins where one may
+  threadgroup float4 fours[tile_fours(sizeof(S), sizeof(T), BM, BN, BK, SM)]; // aligned for storing vectors
   threadgroup float* memory = (threadgroup float*)fours;
   const zone_tile z = tile_of_zones(counts, p.experts, p.align, BM, int(group.y), lane);
   if (z.expert < 0) {
@@ -45,7 +45,7 @@ kernel void grouped_blocks(device const uchar* x [[buffer(0)]], device const uch
 
 TILE_FUNCTIONS_DECODED(grouped_blocks)
 
-// weigh_rows multiplies rows with their weights; those with weight 0 become zeros.
+// weigh_rows multiplies rows by their weights; rows with weight 0 become zeros.
 kernel void weigh_rows(device float* y [[buffer(0)]], device const float* weights [[buffer(1)]],
                        device const int* counts [[buffer(2)]], constant grouped_blocks_params& p [[buffer(3)]],
                        uint2 at [[thread_position_in_grid]], uint lane [[thread_index_in_simdgroup]]) {

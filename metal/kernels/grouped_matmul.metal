@@ -4,19 +4,19 @@
 
 struct grouped_matmul_params {
   int experts, align, cols, deep;
-  uint apart;                     // from one row to the next, in elements
+  uint apart;                     // row stride in elements
   uint w_line, w_deep;            // strides in a matrix, in elements
   uint matrix[2];                 // bytes of a matrix: see matrix_of
 };
 
-// grouped_matmul has a threadgroup for every tile that zones may have, however rows are
-// spread over them; those that are left over have nothing to do.
+// grouped_matmul uses a threadgroup for every tile that zones may have, for any distribution of the
+// rows; the surplus ones have nothing to do.
 template <typename S, typename T, int BM, int BN, int BK, int SM>
 kernel void grouped_matmul(device const uchar* x [[buffer(0)]], device const uchar* w [[buffer(1)]], device uchar* y [[buffer(2)]],
                            device const int* counts [[buffer(3)]], device const int* at [[buffer(4)]], constant grouped_matmul_params& p [[buffer(5)]],
                            uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
                            uint simd_index [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
-  threadgroup float4 fours[tile_fours(sizeof(S), sizeof(T), BM, BN, BK, SM)]; // vectors are stored to it, so it begins where one may
+  threadgroup float4 fours[tile_fours(sizeof(S), sizeof(T), BM, BN, BK, SM)]; // aligned for storing vectors
   threadgroup S* a_block = (threadgroup S*)fours;
   threadgroup T* b_block = (threadgroup T*)(a_block + block_size(BM, BK));
   const zone_tile z = tile_of_zones(counts, p.experts, p.align, BM, int(group.y), lane);

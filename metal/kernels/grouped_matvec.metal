@@ -1,19 +1,19 @@
 // Every row times the matrix of its expert, for few rows: see matvec.metal. A row's weight, if there
-// are any, multiplies its result; of a row with weight 0 nothing is read, and it is zeros.
+// are any, multiplies its result; a row with weight 0 is not read, and its result is zeros.
 #include "matvec.metal"
 #include "through_rows.metal"
 #include "tile_zone.metal"
 
 struct grouped_matvec_params {
   int experts, align, cols, deep;
-  uint apart;       // from one row to the next, in elements
+  uint apart;       // row stride in elements
   uint line, step;  // strides in a matrix, in elements
   uint matrix[2];   // bytes of a matrix: see matrix_of
   int weighted;     // whether rows have weights
 };
 
-// grouped_row finds row number t of all zones, and what it is multiplied with. Of a row that is not
-// in use, or whose weight is 0, deep is 0.
+// grouped_row finds row number t of all zones, and its matrix. For an unused row, or one with weight
+// 0, deep is 0.
 static inline zone_tile grouped_row(device const uchar* x, device const int* at, device const uchar* w, device const int* counts, device const float* weights,
                                     constant grouped_matvec_params& p, int t, uint lane, thread matvec_operands& o, thread float& weight) {
   const zone_tile z = tile_of_zones(counts, p.experts, p.align, 1, t, lane);

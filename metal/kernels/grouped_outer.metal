@@ -1,12 +1,12 @@
-// For every expert, or for some together, the sum of its rows' outer products, in the rows'
+// For every expert, or for several together, the sum of its rows' outer products, in the rows'
 // order.
 #include "through_rows.metal"
 #include "tile_zone.metal"
 
 struct grouped_outer_params {
-  int experts, align;     // how many experts' rows are in one sum
-  int rows, cols;         // of a sum, which are the elements of A's and of B's rows
-  uint a_apart, b_apart;  // from one row to the next
+  int experts, align;     // number of experts per sum
+  int rows, cols;         // of a sum: the elements of A's and of B's rows
+  uint a_apart, b_apart;  // row strides
   uint c_row, c_col;      // strides in a sum
   uint sum[2];            // bytes of a sum: see matrix_of
 };
@@ -18,7 +18,7 @@ kernel void grouped_outer(device const uchar* a [[buffer(0)]], device const ucha
                           constant grouped_outer_params& p [[buffer(6)]],
                           uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
                           uint simd_index [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
-  threadgroup float4 fours[tile_fours(sizeof(S), sizeof(T), BM, BN, BK, SM)]; // vectors are stored to it, so it begins where one may
+  threadgroup float4 fours[tile_fours(sizeof(S), sizeof(T), BM, BN, BK, SM)]; // aligned for storing vectors
   threadgroup S* a_block = (threadgroup S*)fours;
   threadgroup T* b_block = (threadgroup T*)(a_block + block_size(BM, BK));
   const expert_rows left = {a, a_at, p.a_apart}, right = {b, b_at, p.b_apart};

@@ -1,5 +1,5 @@
 // Every row times two matrices of its expert, gate and up, and silu(gate) · up of the results, which
-// are rounded to the type of the result first and not written.
+// are first rounded to the type of the result, without writing them.
 #include "functions.metal"
 #include "matvec.metal"
 #include "through_rows.metal"
@@ -7,7 +7,7 @@
 
 struct grouped_swiglu_params {
   int experts, align, cols, deep;
-  uint apart;           // from one row to the next, in elements
+  uint apart;           // row stride in elements
   uint w_line, w_deep;  // strides in a matrix, in elements
   uint matrix[2];       // bytes of a matrix: see matrix_of
 };
@@ -25,8 +25,8 @@ static inline float swiglu(float gate, float up) {
   return g * logistic(g) * rounded(up);
 }
 
-// stage_pair is stage of two matrices, whose columns take turns by eight: of the first ones' 8 lines,
-// then the other's.
+// stage_pair is stage for two matrices, interleaving their columns by eight: 8 lines of the first,
+// then 8 of the other.
 template <typename S, int LINES, int DEEP>
 static inline void stage_pair(threadgroup S* to, device const uchar* gate, device const uchar* up, uint start, uint line_stride, uint deep_stride,
                               int cols, int deep, uint thread_index) {
@@ -41,7 +41,8 @@ static inline void stage_pair(threadgroup S* to, device const uchar* gate, devic
   }
 }
 
-// put_gated writes swiglu of a tile's columns of gate and up: so many rows, of which some are used.
+// put_gated writes swiglu of a tile's columns of gate and up, for the given number of rows, some of
+// them in use.
 template <typename S, typename T, int BM, int BN, int BK, int SM, typename = enable_if_t<(SM > 0)>>
 static inline void put_gated(thread tile<S, T, BM, BN, BK, SM>& t, device uchar* y, uint start, uint apart, int cols, int used, int rows, uint lane) {
   const int r0 = t.row + matrix_row(lane), n0 = t.col / 2 + matrix_column(lane);
@@ -108,7 +109,7 @@ TILE_FUNCTIONS_F32(grouped_swiglu)
 TILE_FUNCTIONS_16(grouped_swiglu)
 TILE_FUNCTIONS_MIXED(grouped_swiglu)
 
-// swiglu_operands returns row number t of all zones. Of a row that is not in use deep is 0.
+// swiglu_operands returns row number t of all zones. For an unused row deep is 0.
 static inline matvec_operands swiglu_operands(device const uchar* x, device const int* at, zone_tile z, constant grouped_swiglu_params& p) {
   matvec_operands o;
   o.x = x;

@@ -1,8 +1,8 @@
-// How many pairs choose each expert.
+// The number of pairs choosing each expert.
 //
-// Pairs are cut into segments, one for each simdgroup, which counts its own: bins are its
-// threadgroup memory. What the segments have counted lies in memory expert by expert,
-// counts[expert * segments + segment], to be scanned: see scan.metal.
+// Pairs are divided into segments, one for each simdgroup, which counts its own: bins are its
+// threadgroup memory. The segments' counts are stored expert by expert, counts[expert * segments +
+// segment], to be scanned: see scan.metal.
 #include "equal_lanes.metal"
 #include "ownership.metal"
 
@@ -33,7 +33,7 @@ static inline void count_segment(threadgroup int* bins, device const T* ids, con
   }
 }
 
-// store_bins writes a segment's bins where all segments' lie.
+// store_bins writes a segment's bins to the counts of all segments.
 static inline void store_bins(device int* counts, threadgroup const int* bins, constant pairs_params& p, int segment, uint lane) {
   for (int e = int(lane); e < p.experts; e += 32) {
     counts[e * p.segments + segment] = bins[e];

@@ -1,8 +1,8 @@
-// Indices that are checked, and lists of those that name the same place.
+// Checking indices, and lists of indices naming the same place.
 #include "common.metal"
 
-// check_indices records the first of indices below p[1] or not below p[2], of p[0], and
-// what it is. It is launched with one threadgroup.
+// check_indices records the first of p[0] indices below p[1] or not below p[2], and its value. It
+// is launched with one threadgroup.
 kernel void check_indices(device const int* indices [[buffer(0)]],
                           device int* status [[buffer(1)]],
                           constant int* p [[buffer(2)]],
@@ -28,7 +28,7 @@ kernel void check_indices(device const int* indices [[buffer(0)]],
   }
 }
 
-// list_clear empties p[0] lists; an empty one begins at p[1].
+// list_clear empties p[0] lists; an empty one starts at p[1].
 kernel void list_clear(device int* begins [[buffer(0)]],
                        constant int* p [[buffer(1)]],
                        uint gid [[thread_position_in_grid]]) {
@@ -37,10 +37,10 @@ kernel void list_clear(device int* begins [[buffer(0)]],
   }
 }
 
-// list_link makes lists of p[1] indices that name p[0] places, of which each is empty before. It
-// goes from the last indices to the first, `threads` at a time: what follows an index is the next
-// equal one among these or, if there is none, where the list began so far. It is launched with
-// one threadgroup.
+// list_link makes lists of p[1] indices naming p[0] places, each list being empty before. It goes
+// from the last indices to the first, `threads` at a time: an index is followed by the next equal
+// one among these or, if there is none, by the start of the list so far. It is launched with one
+// threadgroup.
 kernel void list_link(device const int* indices [[buffer(0)]],
                       device int* begins [[buffer(1)]],
                       device int* next [[buffer(2)]],

@@ -1,5 +1,5 @@
-// The code book of IQ2_XXS: 256 vectors of 8 sizes, the first in the lowest byte. It is that of
-// package quant, which a test compares.
+// The codebook of IQ2_XXS: 256 vectors of 8 magnitudes, the first in the lowest byte. A test
+// compares it with package quant's.
 constant ulong iq2_grid[256] = {
   0x0808080808080808ul, 0x080808080808082bul, 0x0808080808081919ul, 0x0808080808082b08ul,
   0x0808080808082b2bul, 0x0808080808190819ul, 0x0808080808191908ul, 0x08080808082b0808ul,

@@ -1,5 +1,5 @@
-// The code book of IQ3_XXS: 256 vectors of 4 sizes, the first in the lowest byte. It is that of
-// package quant, which a test compares.
+// The codebook of IQ3_XXS: 256 vectors of 4 magnitudes, the first in the lowest byte. A test
+// compares it with package quant's.
 constant uint iq3_grid[256] = {
   0x04040404u, 0x04040414u, 0x04040424u, 0x04040c0cu, 0x04040c1cu, 0x04040c3eu, 0x04041404u, 0x04041414u,
   0x04041c0cu, 0x04042414u, 0x04043e1cu, 0x04043e2cu, 0x040c040cu, 0x040c041cu, 0x040c0c04u, 0x040c0c14u,

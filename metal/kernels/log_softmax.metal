@@ -2,8 +2,8 @@
 // itself.
 #include "rows.metal"
 
-// log_sum returns top, the largest x of a line, and log Σ exp(x - top). Their sum is, of nothing
-// and of nothing but -inf, -inf; with an inf it is inf; with a NaN it is one.
+// log_sum returns top, the largest x of a line, and log Σ exp(x - top). Their sum is -inf for an
+// empty line and for a line of only -inf; with an inf it is inf; with a NaN it is NaN.
 template <typename T>
 static inline float2 log_sum(Team t, device const T* x, int at, int n, int inner, threadgroup float* room) {
   float top = -INFINITY;
@@ -39,7 +39,7 @@ kernel void log_softmax(device const T* x [[buffer(0)]], device T* y [[buffer(1)
     return;
   }
   float2 shift = log_sum(t, x, at, p.n, p.inner, room);
-  if (isinf(shift.x)) { // inf - inf, as in a line of nothing but -inf
+  if (isinf(shift.x)) { // inf - inf, as in a line of only -inf
     shift.x = NAN;
   }
   for (int i = t.tid; i < p.n; i += t.threads) {

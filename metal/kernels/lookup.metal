@@ -1,9 +1,8 @@
-// Elements that indices name.
+// Elements named by indices.
 #include "common.metal"
 
-// look_up writes, of rows of p[0] elements, those at indices along an axis of p[1] to
-// results of p[2] of them; p[3] is the number of elements of the result. What an index
-// out of range names is 0.
+// look_up writes, for rows of p[0] elements, the elements at indices along an axis of p[1] to results of
+// p[2] of them; p[3] is the number of elements of the result. An index out of range gives 0.
 template <typename T>
 kernel void look_up(device const T* table [[buffer(0)]],
                     device const int* indices [[buffer(1)]],
@@ -20,8 +19,8 @@ kernel void look_up(device const T* table [[buffer(0)]],
   }
 }
 
-// look_up_part is look_up in a table of which the rank has p[1] rows, from row p[4] on. Rows that others
-// have are -0.
+// look_up_part is look_up in a table of which the rank has p[1] rows, from row p[4] on. Rows of other
+// ranks give -0.
 template <typename T>
 kernel void look_up_part(device const T* table [[buffer(0)]],
                          device const int* indices [[buffer(1)]],
@@ -36,7 +35,7 @@ kernel void look_up_part(device const T* table [[buffer(0)]],
   }
 }
 
-// take_along is look_up where every element has its own index.
+// take_along is look_up with an index per element.
 template <typename T>
 kernel void take_along(device const T* x [[buffer(0)]],
                        device const int* indices [[buffer(1)]],
@@ -53,8 +52,8 @@ kernel void take_along(device const T* x [[buffer(0)]],
   }
 }
 
-// indicate writes the bits p[2] where index i of p[0] classes is the element's, and 0
-// elsewhere; p[1] is the number of elements.
+// indicate writes the bits p[2] where index i of p[0] classes equals the element, and 0 elsewhere; p[1]
+// is the number of elements.
 template <typename T>
 kernel void indicate(device const int* indices [[buffer(0)]],
                      device T* y [[buffer(1)]],

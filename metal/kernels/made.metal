@@ -1,4 +1,4 @@
-// What functions that are made for a plan may use.
+// The definitions for functions generated for a plan.
 #include "zones.metal"
 #include "functions.metal"
 #include "f8.metal"

@@ -1,5 +1,5 @@
-// Where a simdgroup's threads have the elements of a matrix of 8 by 8: two that are next to each
-// other in a row. MLX's and Apple's own kernels rely on the same places.
+// The elements of a matrix of 8 by 8 held by a simdgroup's threads: two adjacent ones of a row
+// each. MLX's and Apple's own kernels rely on the same places.
 #include "common.metal"
 
 static inline int matrix_row(uint lane) { return int(lane) / 16 * 4 + int(lane) / 2 % 4; }

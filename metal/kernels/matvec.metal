@@ -1,12 +1,12 @@
-// Products of few rows with a matrix, for when one token is decoded: they read every element of the
-// matrix once, and no other memory counts. a_as, b_as and c_as are the types of rows, matrix and
+// Products of few rows with a matrix, as when decoding one token: they read every element of the
+// matrix once, and no other memory matters. a_as, b_as and c_as are the types of rows, matrix and
 // result.
 //
-// Where the elements that are summed lie next to each other in the matrix (along), a simdgroup
-// makes a few columns: a thread has units of each, and the threads' sums are added. Where the
-// columns lie next to each other (across), a thread has four, and every MATVEC_WAYS-th element of
-// the sum; the sums are added in order. Which threads there are does not depend on the number of
-// rows or columns, so neither do the bits of an element.
+// If the summed elements are contiguous in the matrix (along), a simdgroup computes a few columns: a
+// thread has units of each, and the threads' sums are added. If the columns are contiguous (across), a
+// thread has four, and every MATVEC_WAYS-th element of the sum; the sums are added in order. The
+// assignment to threads does not depend on the number of rows or columns, so neither do the bits of an
+// element.
 #include "block_units.metal"
 #include "operands.metal"
 #include <metal_simdgroup>
@@ -19,8 +19,8 @@
 #define MATVEC_THREADS 256   // threads of a threadgroup, across
 #define MATVEC_WAYS (MATVEC_THREADS * 4 / MATVEC_WIDE)
 
-// matvec_operands are rows x, `deep` elements each, which are `apart` elements apart from `start` on;
-// and a matrix whose columns and whose elements of a sum are `line` and `step` elements apart.
+// matvec_operands are rows x of `deep` elements, with a stride of `apart` elements, starting at
+// `start`; and a matrix with strides of `line` elements between columns and `step` along the sum.
 struct matvec_operands {
   device const uchar* x;
   device const uchar* w;
@@ -29,10 +29,10 @@ struct matvec_operands {
   int rows, cols, deep;
 };
 
-// matvec_columns returns how many columns a simdgroup has, along.
+// matvec_columns returns the number of columns of a simdgroup, along.
 static inline int matvec_columns() { return b_as >= AS_Q8_0 ? MATVEC_BLOCKS : MATVEC_MOST; }
 
-// row_four returns 4 elements of a row, of which `left` are left.
+// row_four returns 4 elements of a row, with `left` elements remaining.
 static inline float4 row_four(thread const matvec_operands& o, int row, int k, int left) {
   const uint at = o.start + uint(row) * o.apart + uint(k);
   if (a_fours && left >= 4) {
@@ -79,7 +79,7 @@ static inline void matvec_plain(thread const matvec_operands& o, int first, uint
   }
 }
 
-// row_unit brings the elements of a row that a unit from element k on is multiplied with.
+// row_unit loads the elements of a row that multiply a unit starting at element k.
 static inline void row_unit(thread const matvec_operands& o, int row, uint k, thread float* x) {
   const uint at = o.start + uint(row) * o.apart + k;
   UNROLL
@@ -133,7 +133,7 @@ static inline void matvec_units(thread const matvec_operands& o, int first, uint
   }
 }
 
-// matvec_total adds the sums of a simdgroup's threads, which all of them then have.
+// matvec_total adds the sums of a simdgroup's threads, returning the total in all of them.
 template <int ROWS>
 static inline void matvec_total(thread const matvec_operands& o, int first, thread float* sums) {
   UNROLL
@@ -147,8 +147,8 @@ static inline void matvec_total(thread const matvec_operands& o, int first, thre
   }
 }
 
-// matvec_sums makes the columns from `first` on of ROWS rows: row r and column c is
-// sums[r · MATVEC_MOST + c] in all threads.
+// matvec_sums computes the columns from `first` on of ROWS rows: row r and column c is sums[r ·
+// MATVEC_MOST + c] in all threads.
 template <int ROWS>
 static inline void matvec_sums(thread const matvec_operands& o, int first, uint lane, thread float* sums) {
   UNROLL
@@ -179,7 +179,7 @@ static inline void matvec_put(thread const matvec_operands& o, int first, device
   }
 }
 
-// matvec_along makes columns and writes them, as matvec_put does.
+// matvec_along computes columns and writes them, like matvec_put.
 template <int ROWS>
 static inline void matvec_along(thread const matvec_operands& o, int first, device uchar* c, uint c_start, uint c_row, uint c_col,
                                 float weight, uint lane) {
@@ -188,11 +188,11 @@ static inline void matvec_along(thread const matvec_operands& o, int first, devi
   matvec_put<ROWS>(o, first, c, c_start, c_row, c_col, weight, lane, sums);
 }
 
-// A thread's first column of four, and which elements of the sum it has, across.
+// A thread's first column of four, and its elements of the sum, across.
 static inline int across_column(int first, uint index) { return first + int(index) % (MATVEC_WIDE / 4) * 4; }
 static inline int across_way(uint index) { return int(index) / (MATVEC_WIDE / 4); }
 
-// across_parts makes a thread's sums of four columns of ROWS rows.
+// across_parts computes a thread's sums of four columns of ROWS rows.
 template <int ROWS>
 static inline void across_parts(thread const matvec_operands& o, int first, uint index, thread float4* sums) {
   const int column = across_column(first, index), left = o.cols - column;
@@ -221,8 +221,8 @@ static inline void across_parts(thread const matvec_operands& o, int first, uint
   }
 }
 
-// across_total adds the threads' sums of a row, and returns that of column first + index to the first
-// MATVEC_WIDE threads. room has MATVEC_WAYS / 2 · MATVEC_WIDE numbers. All threads call it.
+// across_total adds the threads' sums of a row, and returns the sum of column first + index to the
+// first MATVEC_WIDE threads. room has MATVEC_WAYS / 2 · MATVEC_WIDE numbers. All threads call it.
 static inline float across_total(float4 sum, int first, threadgroup float* room, uint index) {
   sum += simd_shuffle_xor(sum, ushort(16)); // the two halves of a simdgroup have the same columns
   if (index % 32 < 16) {
@@ -240,8 +240,8 @@ static inline float across_total(float4 sum, int first, threadgroup float* room,
   return all;
 }
 
-// across_put writes MATVEC_WIDE columns from `first` on of ROWS rows, as matvec_put does, of which the
-// threads have made sums.
+// across_put writes MATVEC_WIDE columns from `first` on of ROWS rows, like matvec_put, given the
+// threads' sums.
 template <int ROWS>
 static inline void across_put(thread const matvec_operands& o, int first, device uchar* c, uint c_start, uint c_row, uint c_col,
                               float weight, threadgroup float* room, uint index, thread const float4* sums) {
@@ -257,7 +257,7 @@ static inline void across_put(thread const matvec_operands& o, int first, device
   }
 }
 
-// matvec_across makes columns and writes them, as across_put does.
+// matvec_across computes columns and writes them, like across_put.
 template <int ROWS>
 static inline void matvec_across(thread const matvec_operands& o, int first, device uchar* c, uint c_start, uint c_row, uint c_col,
                                  float weight, threadgroup float* room, uint index) {

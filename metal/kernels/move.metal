@@ -3,12 +3,12 @@
 
 constant constexpr int move_plain = 0;
 constant constexpr int move_ragged = 1;  // extra is the rows in use of each expert
-constant constexpr int move_from = 2;    // extra[0] is added to where the box begins in the source
+constant constexpr int move_from = 2;    // extra[0] is added to the start of the box in the source
 constant constexpr int move_to = 3;      // or in the destination
 
-// p is the number of elements and of dimensions, where the box begins in destination
-// and source, the elements of a row of the destination, the experts and the alignment of
-// their rows, and sizes and strides of each dimension: size, destination, source.
+// p is the number of elements and of dimensions, the start of the box in destination and source,
+// the elements of a row of the destination, the experts and the alignment of their rows, and for
+// each dimension its size and its strides in destination and source.
 template <typename T, int mode>
 kernel void move_elements(device const T* source [[buffer(0)]],
                           device T* destination [[buffer(1)]],
@@ -39,9 +39,8 @@ kernel void move_elements(device const T* source [[buffer(0)]],
   }
 }
 
-// box_start adds to where a box begins that one dimension's start index moves it: p is
-// the last index at which the box fits, the stride of the dimension, and whether it is
-// the first.
+// box_start adds the contribution of one dimension's start index to the start of a box: p is the
+// last index at which the box fits, the stride of the dimension, and whether it is the first.
 kernel void box_start(device const int* start [[buffer(0)]],
                       device int* sum [[buffer(1)]],
                       constant int* p [[buffer(2)]],

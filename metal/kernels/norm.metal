@@ -1,4 +1,4 @@
-// What norms share: moments of rows.
+// Moments of rows, shared by all norms.
 #include "columns.metal"
 
 struct Norm {

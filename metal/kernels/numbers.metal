@@ -1,5 +1,5 @@
-// Elements of any float type, or in blocks, by a code that is a function constant, so that what reads
-// and writes them is compiled for one type. Numbers widen exactly and are rounded once.
+// Elements of any float type, or in blocks, by a code that is a function constant, so that reading
+// and writing them is compiled for one type. Numbers widen exactly and are rounded once.
 #include "blocks.metal"
 
 #define AS_F32 0
@@ -20,7 +20,7 @@ static inline float number(device const uchar* x, int as, uint i) {
   return float(((device const bfloat*)x)[i]);
 }
 
-// numbers returns elements i to i+3, of which the first lies at a multiple of 4 elements.
+// numbers returns elements i to i+3, with i a multiple of 4.
 static inline float4 numbers(device const uchar* x, int as, uint i) {
   if (as == AS_F32) {
     return *(device const float4*)((device const float*)x + i);

@@ -1,9 +1,8 @@
-// Which of the experts that pairs choose are owned: a run of them, such as all experts, or
-// those of one rank.
+// Ownership of the experts chosen by pairs: a range of experts, such as all, or one rank's.
 #include "common.metal"
 
-// owned returns the place of an expert among `count` from `first` on, or -1 for one that
-// is not among them, such as -1 for none.
+// owned returns the place of an expert among `count` from `first` on, or -1 for one outside of the
+// range, such as -1 for none.
 template <typename T>
 static inline int owned(T expert, int first, int count) {
   if (expert < T(first) || expert - T(first) >= T(count)) {
@@ -12,8 +11,8 @@ static inline int owned(T expert, int first, int count) {
   return int(expert - T(first));
 }
 
-// Pairs are the choices of tokens, of which a simdgroup looks at those from `from` to
-// `to`. The expert that pair i chooses is ids[i * stride].
+// Pairs are the choices of tokens. A simdgroup processes the pairs from `from` to `to`. The expert
+// chosen by pair i is ids[i * stride].
 struct pairs_params {
   int pairs;
   int segment;   // pairs of a simdgroup, a multiple of 32
@@ -21,11 +20,11 @@ struct pairs_params {
   int stride;
   int first;     // owned experts
   int experts;
-  uint bits;     // that write the places of owned experts
+  uint bits;     // bits needed for the places of owned experts
 };
 
-// owned_pair returns the place of pair i's expert among those owned, or -1 for none and
-// for a pair that is not there.
+// owned_pair returns the place of pair i's expert among the owned ones, or -1 for none and for a
+// nonexistent pair.
 template <typename T>
 static inline int owned_pair(device const T* ids, constant pairs_params& p, int i) {
   return i < p.pairs ? owned<T>(ids[i * p.stride], p.first, p.experts) : -1;

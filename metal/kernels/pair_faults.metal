@@ -1,9 +1,9 @@
-// Mistakes in the experts that pairs choose.
+// Mistakes in the experts chosen by pairs.
 #include "ownership.metal"
 #include "status.metal"
 
-// report_pair brings status[0] down to pair i if its expert is neither -1 nor one that there
-// is, and status[1] if its expert does not fit into 32 bits.
+// report_pair lowers status[0] to pair i if its expert is neither -1 nor an existing one, and
+// status[1] if its expert does not fit into 32 bits.
 template <typename T>
 static inline void report_pair(device atomic_int* status, device const T* ids, constant pairs_params& p, int i) {
   const T expert = ids[i * p.stride];
@@ -15,8 +15,8 @@ static inline void report_pair(device atomic_int* status, device const T* ids, c
   }
 }
 
-// explain_pair writes the expert of the pair that is reported: its low 32 bits to
-// status[2], and its high ones to status[3].
+// explain_pair writes the expert of the reported pair: its low 32 bits to status[2], and its high
+// ones to status[3].
 template <typename T>
 static inline void explain_pair(device atomic_int* status, device const T* ids, constant pairs_params& p) {
   int pair = atomic_load_explicit(status + 1, memory_order_relaxed);
@@ -31,7 +31,7 @@ static inline void explain_pair(device atomic_int* status, device const T* ids, 
   atomic_store_explicit(status + 3, int(expert >> 32), memory_order_relaxed);
 }
 
-// pair_explain explains the status when all pairs have been looked at, with one thread.
+// pair_explain completes the status after all pairs have been checked, using one thread.
 template <typename T>
 kernel void pair_explain(device const T* ids [[buffer(0)]],
                          device atomic_int* status [[buffer(1)]],

@@ -1,6 +1,5 @@
-// Sums, products and extremes along an axis. What is along the axis is cut in chunks, of
-// which each is reduced as 8 parts, of every 8th element upwards, that are joined in
-// pairs 4, 2 and 1 apart.
+// Sums, products and extremes along an axis. The axis is divided into chunks. Each chunk is reduced
+// as 8 parts, of every 8th element upwards, which are combined in pairs 4, 2 and 1 apart.
 #include "exact.metal"
 #include "zone_rows.metal"
 
@@ -9,8 +8,8 @@ static inline float shuffled(float x, ushort mask) { return simd_shuffle_xor(x, 
 static inline int shuffled(int x, ushort mask) { return simd_shuffle_xor(x, mask); }
 static inline uint shuffled(uint x, ushort mask) { return simd_shuffle_xor(x, mask); }
 
-// A reduction begins with start, takes elements by step, and joins parts. Floats are
-// summed in pairs.
+// A reduction starts with start, adds elements by step, and combines parts. Floats are summed in
+// pairs.
 struct sum_of_floats {
   typedef float value;
   typedef float2 state;
@@ -67,9 +66,9 @@ struct minimum_of {
   static value end(state s) { return s; }
 };
 
-// p is the elements of the result, the length of the axis and of its chunks, the number
-// of those, the elements behind the axis, those of a row of the result, the experts, 0
-// for rows that are not ragged, and the alignment of their rows.
+// p is the elements of the result, the length of the axis and of its chunks, the number of chunks,
+// the stride of the axis in elements, the elements of a row of the result, the experts, 0 for rows
+// that are not ragged, and the alignment of their rows.
 static inline int reduce_kind(device const int* counts, constant int* p, int i) {
   if (i >= p[0]) {
     return row_past;
@@ -77,7 +76,7 @@ static inline int reduce_kind(device const int* counts, constant int* p, int i) 
   return p[6] > 0 ? row_kind(counts, p[6], p[7], i / p[5]) : row_used;
 }
 
-// reduce_lines reduces chunks with nothing behind the axis, each by 8 threads.
+// reduce_lines reduces chunks of contiguous elements, each by 8 threads.
 template <typename X, typename Y, typename Op>
 kernel void reduce_lines(device const X* x [[buffer(0)]],
                          device Y* y [[buffer(1)]],
@@ -104,7 +103,7 @@ kernel void reduce_lines(device const X* x [[buffer(0)]],
   }
 }
 
-// reduce_columns reduces chunks of lines beside each other, each by a thread.
+// reduce_columns reduces chunks of adjacent lines, each by a thread.
 template <typename X, typename Y, typename Op>
 kernel void reduce_columns(device const X* x [[buffer(0)]],
                            device Y* y [[buffer(1)]],

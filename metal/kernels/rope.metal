@@ -1,19 +1,19 @@
-// Rotary positions: pairs of elements of each head turned by an angle, the sine and cosine of
-// which the host has computed in double precision.
+// Rotary positions: pairs of elements of each head rotated by an angle. The host computes its sine
+// and cosine in double precision.
 #include "rows.metal"
 
 struct Rope {
-  int count; // pairs, with those that are only copied
+  int count; // pairs, including the ones only copied
   int rows;  // of angles; tokens take them in turn
   int n, half_d;
-  int turned; // how many pairs of a head are turned
+  int turned; // number of rotated pairs of a head
   int interleaved;
   float sign;
   int experts, align, per;
 };
 
-// narrow returns the float next to a double that is given as its bits, the lower word
-// first, where that is neither too large nor below the smallest normal float: Metal has no doubles.
+// narrow returns the float next to a double given by its bits, the lower word first, if that is
+// neither too large nor below the smallest normal float: Metal has no doubles.
 static inline float narrow(uint low, uint high) {
   int exponent = int(high >> 20 & 0x7ff) - 1023;
   if (exponent < -126) {

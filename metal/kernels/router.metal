@@ -9,12 +9,12 @@ struct router_params {
   int score;       // 0 softmax, 1 sigmoid, 2 sqrt_softplus, 3 softmax of the chosen
   int groups;      // 0 for none
   int top_groups;
-  int group_best;  // a group is worth its best expert, not the sum of the two best
+  int group_best;  // a group's value is its best expert, not the sum of the two best
   int bias;        // 0 none, 1 f32, 2 f16, 3 bf16
   int renormalize;
   float epsilon;
   float scale;
-  int words;       // of threadgroup memory for a simdgroup
+  int words;       // threadgroup memory of a simdgroup
 };
 
 // softplus_root returns √ln(1 + eˣ).
@@ -24,7 +24,7 @@ static inline float softplus_root(float x) {
   }
   const float y = precise::exp(-abs(x));
   const float u = 1.0f + y;
-  // ln(1 + y) with the error that 1 + y has been rounded by taken back (Goldberg 1991).
+  // ln(1 + y), corrected for the rounding error of 1 + y (Goldberg 1991).
   const float log1p = u == 1.0f ? y : precise::log(u) * (y / (u - 1.0f));
   return precise::sqrt(max(x, 0.0f) + log1p);
 }
@@ -38,7 +38,7 @@ static inline float bias_of(device const uchar* bias, int kind, int e) {
   return 0.0f;
 }
 
-// group_value is what a group of experts is worth.
+// group_value is the value of a group of experts.
 static inline float group_value(threadgroup const float* value, int experts, bool best_only) {
   float best = -INFINITY;
   float next = -INFINITY;
@@ -54,9 +54,9 @@ static inline float group_value(threadgroup const float* value, int experts, boo
   return best_only || experts == 1 ? best : best + next;
 }
 
-// choose_numbers writes the k largest of n values whose keys are not chosen_key, the first
-// of equals first. Where there are NaNs, of which every comparison is false, what is chosen
-// depends on the order of comparisons: then one lane makes those of the host kernel.
+// choose_numbers writes the k largest of n values whose keys are not chosen_key, the first among
+// equals first. With NaNs, for which every comparison is false, the choice depends on the order of
+// comparisons: then one lane does the host kernel's comparisons.
 static inline void choose_numbers(threadgroup int* chosen, int k, threadgroup int* keys, threadgroup const float* value, int n, bool nan, uint lane) {
   if (!nan) {
     for (int i = 0; i < k; i++) {
@@ -83,12 +83,12 @@ static inline void choose_numbers(threadgroup int* chosen, int k, threadgroup in
   simdgroup_barrier(mem_flags::mem_threadgroup);
 }
 
-// number_or_nan_key is the key of a number, and of NaN any that is not chosen_key.
+// number_or_nan_key is the key of a number; a NaN's key is any value but chosen_key.
 static inline int number_or_nan_key(float x) { return isnan(x) ? 0 : number_key(x); }
 
-// router serves one token with each simdgroup. memory is, for each, value[experts],
-// keys[experts], group[groups], group_keys[groups], chosen[max(top_k, top_groups)] and
-// weight[top_k]. A logit that is NaN brings status[0] down to its place.
+// router serves one token per simdgroup. memory is, for each, value[experts], keys[experts],
+// group[groups], group_keys[groups], chosen[max(top_k, top_groups)] and weight[top_k]. A logit that
+// is NaN lowers status[0] to its place.
 template <typename T>
 kernel void router(device const T* logits [[buffer(0)]],
                    device const uchar* bias [[buffer(1)]],
@@ -178,13 +178,14 @@ kernel void router(device const T* logits [[buffer(0)]],
   }
   choose_numbers(chosen, p.top_k, keys, value, n, nan, lane);
 
-  // The scores of all lanes, which lie in device memory.
+  // The scores of all lanes, in device memory.
   simdgroup_barrier(mem_flags::mem_device);
   for (int k = int(lane); k < p.top_k; k += 32) {
     weight[k] = p.score == 3 ? float(x[chosen[k]]) : s[chosen[k]];
   }
   simdgroup_barrier(mem_flags::mem_threadgroup);
-  // Scores that are all 0 for the type are weighed by their logarithms, slope times the logits.
+  // If all scores underflow to 0 in their type, they are weighted by their logarithms, slope times
+  // the logits.
   bool logits_weigh = p.score == 3;
   if (p.renormalize != 0 && p.epsilon == 0.0f && p.score != 3) {
     logits_weigh = true;

@@ -1,27 +1,28 @@
 // Copies of rows.
 //
-// A row is the token's values, and behind them the pair's weight if weights travel along;
-// both are counted in units, the largest piece of 1, 2, 4 or 16 bytes that everything is a
-// multiple of. A thread copies 16 bytes. On the wire a row is one piece of memory; else its
-// values and its weight lie in arrays of their own, of which weights may be missing.
+// A row is the token's values, followed by the pair's weight if weights travel along; both are
+// counted in units, the largest of 1, 2, 4 or 16 bytes dividing all sizes. A thread copies 16
+// bytes. On the wire a row is contiguous; otherwise its values and its weight are in separate
+// arrays, and weights may be missing.
 #include "zones.metal"
 
 struct rows_params {
-  int items;    // pairs, or rows that there is room for
+  int items;    // pairs, or capacity in rows
   int values;   // units of a row's values
   int weight;   // units of its weight, 0 without
-  int packed;   // units from one row on the wire to the next
+  int packed;   // row stride on the wire in units
   int choices;  // of a token
-  int rows;     // that there is room for in the arrays or on the wire
-  int experts;  // whose rows are counted
+  int rows;     // capacity of the arrays or of the wire in rows
+  int experts;  // number of experts with counted rows
   int align;
 };
 
-// units16 is how many units have 16 bytes.
+// units16 is the number of units in 16 bytes.
 template <typename U>
 static inline int units16() { return 16 / int(sizeof(U)); }
 
-// columns returns how many threads copy a row: some for the values, and some for the weight.
+// columns returns the number of threads copying a row: some for the values, and some for the
+// weight.
 template <typename U>
 static inline int value_columns(constant rows_params& p) { return (p.values + units16<U>() - 1) / units16<U>(); }
 
@@ -71,7 +72,7 @@ static inline void clear_row(device U* to, device U* to_weight, int column, cons
   }
 }
 
-// counted returns the sum of counts, with all lanes of the simdgroup.
+// counted returns the sum of counts, using all lanes of the simdgroup.
 static inline int counted(device const int* counts, int experts, uint lane) {
   int sum = 0;
   for (int e = int(lane); e < experts; e += 32) {

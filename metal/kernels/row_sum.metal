@@ -1,4 +1,4 @@
-// Sums of rows of pairs: those of a token, or those for a row that has arrived.
+// Sums of rows of pairs: of a token, or for a received row.
 #include "exact.metal"
 #include "f8.metal"
 
@@ -6,24 +6,24 @@ struct sum_params {
   int tokens;
   int hidden;         // elements of a row
   int choices;
-  int rows;           // that there is room for
+  int rows;           // capacity in rows
   int places;         // elements of order, if rows are in experts' zones
-  int row_units;      // from one row to the next
+  int row_units;      // row stride in units
   int weight_units;   // of a weight, 0 without
-  int weight_step;    // units from one row's weight to the next
+  int weight_step;    // stride of the rows' weights in units
   int weight_first;   // of the first row's weight
-  int where;          // where a pair's row lies, see below
+  int where;          // location of a pair's row, see below
 };
 
-// A pair's row lies at place[pair], at order[place[pair]], or at the pair. A row that pairs share
-// lies at place[pair], and has a weight for each choice.
+// A pair's row is at place[pair], at order[place[pair]], or at the pair. A row shared by pairs is at
+// place[pair], and has a weight for each choice.
 constant constexpr int at_places = 0;
 constant constexpr int in_zones = 1;
 constant constexpr int at_pairs = 2;
 constant constexpr int in_common = 3;
 
-// element returns element i of a row as a number. Rows are read in units that their elements
-// are whole numbers of, since on the wire a row begins where the weight before it ends.
+// element returns element i of a row as a number. Rows are read in units dividing their elements,
+// because on the wire a row starts where the weight before it ends.
 static inline float element(device const uint* row, int i, float, int) { return as_type<float>(row[i]); }
 static inline float element(device const ushort* row, int i, float, int) {
   return as_type<float>(uint(row[2 * i]) | (uint(row[2 * i + 1]) << 16));
@@ -31,8 +31,8 @@ static inline float element(device const ushort* row, int i, float, int) {
 static inline float element(device const ushort* row, int i, half, int) { return float(as_type<half>(row[i])); }
 static inline float element(device const ushort* row, int i, bfloat, int) { return float(as_type<bfloat>(row[i])); }
 
-// Rows that travel in 8 bits are a code for each of `hidden` elements, and behind them a scale, f32, for
-// each block of WIRE_BLOCK.
+// Rows sent in 8 bits are a code for each of `hidden` elements, followed by a scale, f32, for each block
+// of WIRE_BLOCK.
 #define WIRE_BLOCK 128
 struct e4m3 {};
 struct e5m2 {};
@@ -45,7 +45,7 @@ static inline float element(device const ushort* row, int i, F f, int hidden) {
   return f8_value(uchar(row[i / 2] >> (i % 2 * 8)), f) * element(scale, 0, 0.0f, 0);
 }
 
-// row_of returns where the row of a pair lies, -1 if there is none.
+// row_of returns the location of a pair's row, -1 if there is none.
 static inline int row_of(device const int* place, device const int* order, constant sum_params& p, int pair) {
   int row = p.where == at_pairs ? pair : place[pair];
   if (p.where == in_zones) {
@@ -64,8 +64,8 @@ static inline bool shared(device const int* place, constant sum_params& p, int p
   return false;
 }
 
-// row_sum returns element i of the sum of a token's rows, in the order of its choices. A row
-// that pairs share is added once.
+// row_sum returns element i of the sum of a token's rows, in the order of its choices. A row shared by
+// pairs is added once.
 template <typename T, typename U>
 static inline float row_sum(device const U* values, device const int* place, device const int* order, constant sum_params& p, int token, int i) {
   float sum = 0;

@@ -1,12 +1,12 @@
-// Work on rows, each by one threadgroup. What a row becomes depends on the row alone.
+// Work on rows, each by one threadgroup. A row's result depends on the row alone.
 #include "zones.metal"
 
 enum { ROW_IN_USE, ROW_GAP, ROW_PAST };
 
-// row_kind returns what a row is, where `experts` zones have starts at multiples of align and
-// each of their rows is `per` rows of a kernel; without experts all rows are in use. It is
-// the same for all threads of a threadgroup. A row in a gap is to be zero, and one past the
-// zones is left as it is.
+// row_kind returns the kind of a row. `experts` zones start at multiples of align, and each of
+// their rows is `per` rows of a kernel; without experts all rows are in use. The result is the same
+// for all threads of a threadgroup. A row in a gap must be zeroed, and one past the zones is left
+// unchanged.
 static inline int row_kind(device const int* zones, int experts, int align, int per, int row) {
   if (experts == 0) {
     return ROW_IN_USE;
@@ -38,7 +38,7 @@ static inline Team team_of(uint tid, uint threads) {
   return t;
 }
 
-// team_sum returns the sum of all threads' x: of each simdgroup's, then of these in
+// team_sum returns the sum of all threads' x: first within each simdgroup, then over these in
 // order. room has a place per simdgroup. All threads call it.
 static inline float team_sum(Team t, float x, threadgroup float* room) {
   x = simd_sum(x);
@@ -79,12 +79,12 @@ static inline float team_max(Team t, float x, threadgroup float* room) {
 // larger returns the larger of two numbers, and a NaN if one of them is.
 static inline float larger(float a, float b) { return isnan(a) || isnan(b) ? NAN : max(a, b); }
 
-// Lines lie along an axis: each has n elements, `inner` from one to the next. The rest is
+// Lines lie along an axis: each has n elements with a stride of `inner`. The other fields are
 // row_kind's.
 struct Lines {
   int count, n, inner;
   int experts, align, per;
 };
 
-// line_start returns where line k begins.
+// line_start returns the start of line k.
 static inline int line_start(int k, int n, int inner) { return k / inner * n * inner + k % inner; }

@@ -1,9 +1,9 @@
 // Sums of all elements before each.
 #include "common.metal"
 
-// scan replaces each of n elements by `before` plus the sum of those before it, with one
+// scan replaces each of n elements by `before` plus the sum of the elements before it, using one
 // simdgroup, and returns the sum of all and `before`. P is a pointer to int, in device or
-// threadgroup memory, to what this simdgroup alone writes.
+// threadgroup memory written by this simdgroup alone.
 template <typename P>
 static inline int scan(P x, int n, int before, uint lane) {
   for (int i = 0; i < n; i += 32) {
@@ -23,8 +23,8 @@ struct scan_params {
   int length;
 };
 
-// scan_lines scans lines of that length in place, a simdgroup each, and writes the sum
-// of every line.
+// scan_lines scans lines of the given length in place, a simdgroup each, and writes the sum of
+// every line.
 kernel void scan_lines(device int* x [[buffer(0)]],
                        device int* sums [[buffer(1)]],
                        constant scan_params& p [[buffer(2)]],

@@ -1,8 +1,8 @@
-// Elements added to places that indices name, in the order of the indices.
+// Adding elements to places named by indices, in the order of the indices.
 #include "exact.metal"
 
-// add_rows adds rows of p[1] elements to the places p[0] that lists name, in float: see
-// listed. p[2] is the end of a list.
+// add_rows adds rows of p[1] elements to the places p[0] named by lists, in float: see listed. p[2]
+// ends a list.
 template <typename T>
 kernel void add_rows(device const T* x [[buffer(0)]],
                      device const int* begins [[buffer(1)]],
@@ -21,8 +21,8 @@ kernel void add_rows(device const T* x [[buffer(0)]],
   }
 }
 
-// add_lists adds to elements of x, p[0] in all, along an axis of p[1] with p[2] behind each, the
-// updates, p[3] along the axis, that lists name. If p[4] is not 0, x counts as zeros.
+// add_lists adds to elements of x, p[0] in all, along an axis of p[1] with a stride of p[2], the
+// updates, p[3] along the axis, named by lists. If p[4] is not 0, x counts as zeros.
 template <typename T>
 kernel void add_lists(device const T* x [[buffer(0)]],
                       device const T* updates [[buffer(1)]],
@@ -73,8 +73,8 @@ kernel void clear_sums(device float* sums [[buffer(0)]], constant int* p [[buffe
   }
 }
 
-// add_along adds the elements of p[0] lines, of p[3] elements each, to the sums that their indices
-// name along an axis of p[1] with p[2] behind each. A line has one thread, which adds in order.
+// add_along adds the elements of p[0] lines, of p[3] elements each, to the sums named by their
+// indices along an axis of p[1] with a stride of p[2]. A line has one thread, which adds in order.
 template <typename T>
 kernel void add_along(device const T* x [[buffer(0)]],
                       device const int* indices [[buffer(1)]],

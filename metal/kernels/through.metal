@@ -1,15 +1,15 @@
-// The index of experts' rows that are read where their tokens are.
+// The index for reading experts' rows from their tokens in place.
 #include "common.metal"
 
 struct through_params {
   int pairs;
   int choices;  // of a token
-  int places;   // of pairs that have a row
+  int places;   // pairs having a row
   int rows;     // of the zones
 };
 
-// through_set writes the token of pair i to the row of the zones that is the pair's. Of other rows
-// nothing is written, and nothing is read.
+// through_set writes the token of pair i to the pair's row of the zones. Other rows are neither
+// written nor read.
 kernel void through_set(device const int* place [[buffer(0)]],
                         device const int* order [[buffer(1)]],
                         device int* at [[buffer(2)]],

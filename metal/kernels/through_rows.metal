@@ -1,24 +1,24 @@
-// Experts' rows that a product reads where they are, or through an index.
+// Experts' rows read by a product in place, or through an index.
 #include "tile.metal"
 
 constant bool a_through [[function_constant(7)]];  // rows of A are read through an index
 constant bool b_through [[function_constant(8)]];  // and those of B
 
-// expert_rows are rows of experts: row i begins at element at[i] · apart of x if they are read through
-// an index, and else at i · apart.
+// expert_rows are rows of experts: row i starts at element at[i] · apart of x if they are read through
+// an index, and otherwise at i · apart.
 struct expert_rows {
   device const uchar* x;
   device const int* at;
   uint apart;
 };
 
-// row_start returns where row i, which is in use, begins, in elements.
+// row_start returns the start of row i, which is in use, in elements.
 static inline uint row_start(thread const expert_rows& x, bool through, uint i) {
   return (through ? uint(x.at[i]) : i) * x.apart;
 }
 
-// stage_rows is stage of rows from `first` on, and of their elements from `from` on: rows are the
-// lines, or across, what is along the depth.
+// stage_rows is stage for rows from `first` on, and their elements from `from` on: rows are the lines
+// or, if across, lie along the depth.
 template <typename S, int LINES, int DEEP>
 static inline void stage_rows(threadgroup S* to, thread const expert_rows& x, int as, bool across, bool fours, bool through,
                               uint first, uint from, int lines, int deep, uint thread_index) {

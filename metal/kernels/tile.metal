@@ -1,22 +1,19 @@
 // One tile of a product C[i,j] = Σ A[i,k]·B[k,j]: the engine of all matrix products.
 //
-// A threadgroup of four simdgroups brings blocks of A and B, BK deep, into threadgroup
-// memory and multiplies them in matrices of 8 by 8. An operand is so many lines, A's rows
-// or B's columns, that are as deep as the sum is long; strides say where its elements are.
-// Past its edges it is zeros, which are not read from memory, so that what is there, NaNs
-// too, is in no product.
+// A threadgroup of four simdgroups loads blocks of A and B, BK deep, into threadgroup memory and multiplies them in
+// matrices of 8 by 8. An operand is a number of lines, A's rows or B's columns, as deep as the sum is long; strides
+// locate its elements. Past its edges it is padded with zeros without reading memory, so that the contents there,
+// including NaNs, enter no product.
 //
-// Every element is summed in f32, from k = 0 on, 8 products at a time, in tiles of every
-// size. So its bits do not depend on the tile, on where in it the element is, or on which
-// others are beside it.
+// Every element is summed in f32, from k = 0 on, 8 products at a time, in tiles of every size. So its bits depend
+// neither on the tile, nor on its position in it, nor on the other elements.
 //
-// Operands of 16 bits stay such in threadgroup memory. Tiles for many rows then read 0.125 bytes of it
-// for a product: of two such operands, and, in a tile of twice as many columns, where only A's are such
-// and B's elements are f32, as those that are decoded from blocks. Of two operands in f32 they read 0.25,
-// and where B's elements are decoded or widened, in the wide tile, 0.1875. Bits are the same.
+// 16-bit operands stay 16-bit in threadgroup memory. Tiles for many rows then read 0.125 bytes of it per product:
+// for two such operands, and, in a tile with twice as many columns, if only A is 16-bit and B's elements are f32,
+// as when decoded from blocks. With two operands in f32 they read 0.25, and if B's elements are decoded or widened,
+// in the wide tile, 0.1875. Bits are the same.
 //
-// A simdgroup's matrices leave from registers: a thread has two elements that are next to each
-// other in a row, and writes these.
+// A simdgroup's matrices are written from registers: a thread has two adjacent elements of a row, and writes these.
 #include "matrix_places.metal"
 #include "operands.metal"
 #include <metal_simdgroup_matrix>
@@ -24,9 +21,9 @@
 #define TILE_THREADS 128
 #define TILE_PAD 4 // elements after each row of a block, so that columns fall into different banks
 
-// The tiles there are, for many rows, of which with B in f32, and for few, and that of tensor
-// operations: BM, BN, BK and SM of tile. Of the latter there is one for each layout of A and B: n where
-// its rows lie next to each other, A's along the sum and B's across it, and t where its columns do.
+// The tiles: for many rows, the same with B in f32, for few rows, and for tensor operations: BM, BN, BK and SM of
+// tile. For tensor operations there is one for each layout of A and B: n for contiguous rows, A's along the sum and
+// B's across it, and t for contiguous columns.
 #define TILE_MANY 64, 64, 16, 2
 #define TILE_WIDE 64, 128, 16, 1
 #define TILE_FEW 16, 64, 32, 1
@@ -36,9 +33,9 @@
 #define TILE_TT 64, 64, 32, -3
 
 // TILE_FUNCTIONS_F32, _16, _MIXED and _DECODED make functions of a kernel, a template of the parameters of tile:
-// with blocks in f32, in 16 bits, and of A in either and of B in f32 whatever its elements are in memory;
-// the last has no function for elements that are f32 there. Names say how many rows the tile
-// is for, and of which type blocks are: A's, and B's if it is another.
+// with blocks in f32, in 16 bits, and with A in either and B in f32 whatever its elements are in memory; the last
+// has no function for elements that are f32 there. Names give the tile's number of rows, and the type of blocks:
+// A's, and B's if it differs.
 #define TILE_FUNCTION(f, name, ...) template [[host_name(#f "_" name)]] [[kernel]] decltype(f<__VA_ARGS__>) f<__VA_ARGS__>;
 #define TILE_FUNCTIONS_F32(f)                                     \
   TILE_FUNCTION(f, "many_f32", float, float, TILE_MANY)           \
@@ -75,7 +72,7 @@ static inline void put_four(threadgroup float* to, float4 v) { *(threadgroup flo
 static inline void put_four(threadgroup half* to, float4 v) { *(threadgroup half4*)to = half4(v); }
 static inline void put_four(threadgroup bfloat* to, float4 v) { *(threadgroup bfloat4*)to = bfloat4(v); }
 
-// staged returns 4 elements, `next` apart, of which so many are left.
+// staged returns 4 elements, with stride `next`, of which `left` remain.
 static inline float4 staged(device const uchar* x, int as, bool fours, uint at, uint next, int left) {
   float4 v = float4(0.0f);
   if (fours && left >= 4) {
@@ -89,8 +86,8 @@ static inline float4 staged(device const uchar* x, int as, bool fours, uint at, 
   return v;
 }
 
-// stage brings a block of so many LINES, DEEP deep, to threadgroup memory: across, its rows
-// are along the lines, and along the depth otherwise. Of the operand, lines and deep are left.
+// stage loads a block of LINES lines, DEEP deep, to threadgroup memory: if across, its rows are along the lines,
+// otherwise along the depth. lines and deep are the remaining sizes of the operand.
 template <typename S, int LINES, int DEEP>
 static inline void stage(threadgroup S* to, device const uchar* x, int as, bool across, bool fours,
                          uint start, uint line_stride, uint deep_stride, int lines, int deep, uint thread_index) {
@@ -104,9 +101,9 @@ static inline void stage(threadgroup S* to, device const uchar* x, int as, bool 
   }
 }
 
-// stage_matrix is stage for lines from `first` on, and from depth `from` on, of a matrix that is
-// decoded: at(row, column) returns its elements. Its columns lie next to each other. Across, they
-// are the lines, and along the depth otherwise.
+// stage_matrix is stage for lines from `first` on, and from depth `from` on, of a decoded matrix: at(row, column)
+// returns its elements. Its columns are contiguous. If across, they are the lines, otherwise they lie along the
+// depth.
 template <typename S, int LINES, int DEEP, typename M>
 static inline void stage_matrix(threadgroup S* to, thread const M& m, int first, int from, int lines, int deep, uint thread_index) {
   for (int q = int(thread_index); q < LINES * DEEP / 4; q += TILE_THREADS) {
@@ -124,25 +121,25 @@ static inline void stage_matrix(threadgroup S* to, thread const M& m, int first,
   }
 }
 
-// block_size returns the elements that stage needs for a block.
+// block_size returns the number of elements that stage needs for a block.
 static constexpr int block_size(int lines, int deep) {
   return lines * deep + TILE_PAD * (lines > deep ? lines : deep);
 }
 
-// tile_fours returns the threadgroup memory of a tile's two blocks, in fours of floats. A's are whole
-// fours. Where SM is at most 0 the tile's sums, in f32, take the blocks' place.
+// tile_fours returns the threadgroup memory of a tile's two blocks, in fours of floats. A's are whole fours. If SM
+// is at most 0 the tile's sums, in f32, reuse the memory of the blocks.
 static constexpr int tile_fours(int a_size, int b_size, int bm, int bn, int bk, int sm) {
   return sm <= 0 && bm * bn > (block_size(bm, bk) * a_size + block_size(bn, bk) * b_size + 3) / 4 ? bm * bn / 4
          : (block_size(bm, bk) * a_size + block_size(bn, bk) * b_size + 15) / 16;
 }
 
-// tile is BM by BN elements of C, summed from blocks of A, in S, and of B, in T, that are BK deep. The
-// four simdgroups are SM by 4/SM.
+// tile is BM by BN elements of C, summed from blocks of A, in S, and of B, in T, each BK deep. The four simdgroups
+// are SM by 4/SM.
 template <typename S, typename T, int BM, int BN, int BK, int SM>
 struct tile {
   simdgroup_float8x8 sums[BM / SM / 8][BN * SM / 32];
   int row, col;    // of the simdgroup's part in the tile
-  int rows, cols;  // of the operands from the tile's first on; more than the tile has are all of it
+  int rows, cols;  // of the operands, counted from the tile's first; may exceed the tile
   uint thread_index;
 
   // begin makes all sums 0.
@@ -161,7 +158,7 @@ struct tile {
     }
   }
 
-  // add adds the products of operands that are so deep. All threads call it.
+  // add adds the products of operands of the given depth. All threads call it.
   void add(threadgroup float* memory, device const uchar* a, uint a_start, uint a_line, uint a_deep,
            device const uchar* b, uint b_start, uint b_line, uint b_deep, int deep) {
     threadgroup S* a_block = (threadgroup S*)memory;
@@ -173,7 +170,7 @@ struct tile {
     }
   }
 
-  // add_matrix is add with lines of B from line `first` on of a matrix that is decoded.
+  // add_matrix is add with lines of B from line `first` on of a decoded matrix.
   template <typename M>
   void add_matrix(threadgroup float* memory, device const uchar* a, uint a_start, uint a_line, thread const M& b, int first, int deep) {
     threadgroup S* a_block = (threadgroup S*)memory;
@@ -185,8 +182,8 @@ struct tile {
     }
   }
 
-  // add_blocks adds the products of two blocks that the threads have written, of which so much is left. All threads
-  // call it, and may write the blocks again behind it.
+  // add_blocks adds the products of two blocks written by the threads, with depth `deep` remaining. All threads
+  // call it, and may overwrite the blocks afterwards.
   void add_blocks(threadgroup const S* a, threadgroup const T* b, int deep) {
     threadgroup_barrier(mem_flags::mem_threadgroup);
     if (row < rows && col < cols) {
@@ -195,7 +192,7 @@ struct tile {
     threadgroup_barrier(mem_flags::mem_threadgroup);
   }
 
-  // multiply adds the products of two blocks, of which so much is left.
+  // multiply adds the products of two blocks, with depth `deep` remaining.
   void multiply(threadgroup const S* a, threadgroup const T* b, int deep) {
     for (int k = 0; k < BK && k < deep; k += 8) {
       simdgroup_matrix<S, 8, 8> left[BM / SM / 8];
@@ -226,8 +223,8 @@ struct tile {
     }
   }
 
-  // end writes the sums to C, which has so many rows from the tile's first on: those that A
-  // does not have are zeros, whatever B holds.
+  // end writes the sums to C, which has c_rows rows from the tile's first on: rows that A does not have are zeros,
+  // whatever B holds.
   void end(device uchar* c, uint start, uint row_stride, uint col_stride, int c_rows, uint lane) {
     const int r0 = row + matrix_row(lane), n0 = col + matrix_column(lane);
     UNROLL

@@ -1,7 +1,7 @@
-// The tile of tensor operations, which SM <= 0 stands for: blocks are multiplied by the product of two
-// tensors in Metal 4, for which GPUs have neural accelerators from family Apple10 on, the M5's. In which
-// order it adds up is not said. So there is one such tile, for many rows and for few, and the choice
-// of tiles changes no bit here either.
+// The tile of tensor operations, selected by SM <= 0: blocks are multiplied by the product of two
+// tensors in Metal 4, for which GPUs have neural accelerators from family Apple10 on, the M5's. Its
+// order of additions is unspecified. So there is one such tile, for many rows and for few, and the
+// choice of tiles changes no bit here either.
 #include "tile.metal"
 #include <metal_tensor>
 #include <MetalPerformancePrimitives/MetalPerformancePrimitives.h>
@@ -9,10 +9,10 @@
 template <typename S>
 using block_tensor = tensor<threadgroup S, dextents<int, 2>, tensor_inline>;
 
-// tensor_tile is a tile whose sums are a cooperative tensor: which of a product's elements a thread has,
-// in which order, and which of those that there is room for it has at all, is the implementation's, so
-// it is asked. A_ACROSS and B_ACROSS say whether the lines of A and of B are along the rows of blocks,
-// as a_across and b_across do: they are part of the type of the sums.
+// tensor_tile is a tile with a cooperative tensor for its sums. The implementation decides which of a
+// product's elements a thread has, in which order, and which elements of its capacity are used, so it is
+// queried. A_ACROSS and B_ACROSS say whether the lines of A and of B are along the rows of blocks, like
+// a_across and b_across: they are part of the type of the sums.
 template <typename S, int BM, int BN, int BK, bool A_ACROSS, bool B_ACROSS>
 struct tensor_tile {
   using operation = mpp::tensor_ops::matmul2d<
@@ -50,13 +50,13 @@ struct tensor_tile {
     }
   }
 
-  // block returns a block of so many lines as a tensor.
+  // block returns a block of the given number of lines as a tensor.
   static block_tensor<S> block(threadgroup S* at, int lines, bool across) {
     return block_tensor<S>(at, across ? dextents<int, 2>(lines, BK) : dextents<int, 2>(BK, lines),
                            array<int, 2>{1, (across ? lines : BK) + TILE_PAD});
   }
 
-  // add_blocks: what is past the depth is zeros, and all simdgroups take part.
+  // add_blocks adds the products of two blocks: elements past the depth are zeros, and all simdgroups take part.
   void add_blocks(threadgroup S* a, threadgroup S* b, int) {
     memory = (threadgroup float*)a;
     any = true;
@@ -67,7 +67,7 @@ struct tensor_tile {
     threadgroup_barrier(mem_flags::mem_threadgroup);
   }
 
-  // spread writes the sums to the place of the blocks, in rows, if any were added. All threads call it.
+  // spread writes the sums to the memory of the blocks, in rows, if any were added. All threads call it.
   void spread() {
     if (!any) {
       return;
@@ -82,7 +82,7 @@ struct tensor_tile {
     threadgroup_barrier(mem_flags::mem_threadgroup);
   }
 
-  // sum returns the sum of a row and a column of the tile, which spread has written.
+  // sum returns the sum of a row and a column of the tile, written by spread.
   float sum(int row, int col) const { return any && row < rows ? memory[row * BN + col] : 0.0f; }
 
   void end(device uchar* c, uint start, uint row_stride, uint col_stride, int c_rows, uint) {

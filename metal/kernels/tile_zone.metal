@@ -1,9 +1,9 @@
-// Tiles of experts' rows, found on the GPU from the rows in use. All of a simdgroup's lanes
-// look together, 32 experts at a time.
+// Tiles of experts' rows, located on the GPU from the rows in use. All of a simdgroup's lanes
+// search together, 32 experts at a time.
 #include "zones.metal"
 #include <metal_simdgroup>
 
-// zone_tile is so many rows of a zone.
+// zone_tile is a number of rows of a zone.
 struct zone_tile {
   int expert;  // -1: the tile is past the last zone
   int row;     // the tile's first, of all rows
@@ -11,9 +11,9 @@ struct zone_tile {
   int rows;    // rows of the zone from there on
 };
 
-// matrix_offset returns where an expert's matrix begins, in bytes. size is the bytes of a matrix,
-// the lower word first: 32 bits count the elements of one, and not the bytes, or the elements, of
-// all.
+// matrix_offset returns the offset of an expert's matrix, in bytes. size is the bytes of a matrix,
+// the lower word first: 32 bits count the elements of one, but neither the bytes nor the elements
+// of all.
 static inline ulong matrix_offset(constant uint* size, int expert) {
   return ulong(expert) * (ulong(size[0]) | ulong(size[1]) << 32);
 }
@@ -23,8 +23,8 @@ static inline device const uchar* matrix_of(device const uchar* w, constant uint
   return w + matrix_offset(size, expert);
 }
 
-// tile_of_zones returns tile number t of those of all zones, each of which has its own,
-// tall rows each.
+// tile_of_zones returns tile number t among the tiles of all zones, each having its own, of `tall`
+// rows.
 static inline zone_tile tile_of_zones(device const int* counts, int experts, int align, int tall, int t, uint lane) {
   zone_tile z;
   z.expert = -1;

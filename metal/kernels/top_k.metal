@@ -8,8 +8,8 @@ struct top_k_params {
   int words;  // of threadgroup memory for a simdgroup
 };
 
-// top_k serves one row with each simdgroup. NaNs are the largest, and -0 is less than 0;
-// memory is the keys of a row for each simdgroup.
+// top_k serves one row per simdgroup. NaNs are the largest, and -0 is less than 0; memory is the
+// keys of a row for each simdgroup.
 template <typename T>
 kernel void top_k(device const T* x [[buffer(0)]],
                   device T* values [[buffer(1)]],

@@ -1,4 +1,4 @@
-// What there is to do about a row of experts.
+// The kinds of rows of experts.
 #include "zones.metal"
 
 constant constexpr int row_past = 0;  // past the last zone: nothing

@@ -1,5 +1,5 @@
-// Rows of experts in zones: expert e's rows begin where the zone of e-1 ends, and a zone is
-// as long as its rows in use, rounded up to a multiple of align.
+// Rows of experts in zones: expert e's rows start where the zone of e-1 ends, and a zone has the
+// length of its rows in use, rounded up to a multiple of align.
 #include "common.metal"
 
 // zone_length returns the rows of a zone with count rows in use.
@@ -16,7 +16,7 @@ static inline int zones_end(device const int* counts, int experts, int align) {
   return end;
 }
 
-// row_in_use reports whether a row, which is in some zone, is one in use.
+// row_in_use reports whether a row of some zone is in use.
 static inline bool row_in_use(device const int* counts, int experts, int align, int row) {
   int begin = 0;
   for (int e = 0; e < experts; e++) {

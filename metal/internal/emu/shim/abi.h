@@ -1,6 +1,5 @@
-// What a compiled library of kernels exports, which runtime it needs, and how a dispatch is
-// described. This header is C and C++, and includes nothing but integer types, so that a
-// program that only runs kernels needs no other header of the emulated GPU.
+// The exports of a compiled library of kernels, the runtime it needs, and the description of a dispatch. This header is C and
+// C++, and includes only integer types, so that a program that only runs kernels needs no other header of the emulated GPU.
 #pragma once
 #include <stdint.h>
 
@@ -12,19 +11,17 @@ extern "C" {
 // Metal thread, on that thread's fibre.
 typedef void (*msl_entry)(void* threadgroup, void* lane);
 
-// msl_kernel describes a kernel or an explicit instantiation of a template.
-// args is one clause per memory argument, in the order of the parameters:
-// "bufN:type name;" for [[buffer(N)]], "tgmemN:type name;" for
-// [[threadgroup(N)]]. A table of kernels ends at a name that is null.
+// msl_kernel describes a kernel or an explicit instantiation of a template. args is one clause per memory argument, in the order
+// of the parameters: "bufN:type name;" for [[buffer(N)]], "tgmemN:type name;" for [[threadgroup(N)]]. A table of kernels ends at
+// a null name.
 typedef struct {
   const char* name;
   msl_entry fn;
   const char* args;
 } msl_kernel;
 
-// msl_constant describes a function constant: size bytes at value are read by
-// every kernel of the library, so they change between dispatches only. All
-// its bytes are zero when it was never set. A table ends at a null name.
+// msl_constant describes a function constant: size bytes at value are read by every kernel of the library, so they change
+// between dispatches only. All its bytes are zero until it is set. A table ends at a null name.
 typedef struct {
   const char* name;
   int32_t index;
@@ -34,18 +31,17 @@ typedef struct {
 
 enum { MSL_FORWARD = 0, MSL_REVERSE = 1, MSL_RANDOM = 2 };
 
-// msl_counted is what is counted of a buffer. read counts each byte once per threadgroup, and once
-// counts each byte once. seen has a zero for each byte of the buffer, or is null: then neither
-// counts.
+// msl_counted holds the counts of a buffer. read counts each byte once per threadgroup, and once counts each byte once. seen has
+// a zero for each byte of the buffer, or is null: then neither counts.
 typedef struct {
   uint64_t begin, size;  // address and length; size is 0 for no buffer
   uint32_t* seen;
   uint64_t loads, read, once, written;  // bytes
 } msl_counted;
 
-// msl_counts is what a dispatch did: bytes, and products of matrices by the size of their
-// operands' elements, those of tensor operations apart. operations are arithmetic instructions of threads, those on vectors once
-// per element; simd_operations are those for which a simdgroup meets, barriers among them.
+// msl_counts is the work of a dispatch: bytes, and products of matrices by the size of their operands' elements, separately for
+// tensor operations. operations are arithmetic instructions of threads, vector instructions counting once per element;
+// simd_operations are operations synchronizing a simdgroup, including barriers.
 typedef struct {
   msl_counted buffers[31];
   uint64_t memory_read, memory_written;  // of threadgroup memory
@@ -54,11 +50,9 @@ typedef struct {
   uint32_t turn, unused;  // the number of the threadgroup that runs, from 1 on
 } msl_counts;
 
-// msl_dispatch is one dispatch. Buffer i is at bufs[i], for at most 31 buffers.
-// All [[threadgroup(i)]] arguments lie in one memory of smem bytes, in which
-// argument i begins at byte lens[i], a multiple of 16. tgs counts threadgroups,
-// ntg the threads of a full threadgroup and grid all threads, each in x, y
-// and z; a threadgroup at the upper edge has fewer threads where grid is no
+// msl_dispatch is one dispatch. Buffer i is at bufs[i], for at most 31 buffers. All [[threadgroup(i)]] arguments are in one
+// memory of smem bytes, argument i starting at byte lens[i], a multiple of 16. tgs counts threadgroups, ntg the threads of a
+// full threadgroup and grid all threads, each in x, y and z; a threadgroup at the upper edge has fewer threads where grid is no
 // multiple of ntg.
 typedef struct {
   msl_entry fn;
@@ -73,15 +67,14 @@ typedef struct {
   uint64_t seed;    // of MSL_RANDOM
   uint32_t flush;   // nonzero: numbers that are not normal are zeros
   uint32_t limit;   // the most bytes of threadgroup memory that the kernel may have; 0: as many as the GPU has
-  msl_counts* counts;  // what to add counts to, of libraries that are built to count; null otherwise. One worker at a time uses it
+  msl_counts* counts;  // where to add counts, for libraries built for counting; null otherwise. One worker at a time uses it
 } msl_dispatch;
 
-// MSL_UNFENCED is the signal of a fault that no signal reported: a read that no barrier
-// orders after another thread's write.
+// MSL_UNFENCED is the signal of a fault without a signal: a read not ordered by a barrier after another thread's write.
 enum { MSL_UNFENCED = -1 };
 
-// msl_fault says where a kernel touched memory it may not: the faulting
-// address, and the signal that reported it; signal is 0 after any other error.
+// msl_fault describes an illegal memory access of a kernel: the faulting address, and the signal reporting it; signal is 0 after
+// any other error.
 typedef struct {
   uint64_t address;
   int32_t signal;
@@ -104,16 +97,14 @@ extern uint32_t msl_fcs_busy;
 void* msl_worker_new(void);
 void msl_worker_free(void* worker);
 
-// msl_run runs threadgroups [lo, hi) of the flattened grid, x fastest, on the
-// calling thread. It returns 0, or 1 after an error, which msl_worker_err
-// says; msl_worker_fault says more where it was a bad access to memory.
+// msl_run runs threadgroups [lo, hi) of the flattened grid, x fastest, on the calling thread. It returns 0, or 1 after an error:
+// msl_worker_err returns its text, and msl_worker_fault describes an illegal memory access.
 int msl_run(void* worker, msl_dispatch* d, uint64_t lo, uint64_t hi);
 const char* msl_worker_err(void* worker);
 void msl_worker_fault(void* worker, msl_fault* out);
 
-// msl_worker_stop makes a msl_run that another thread is in return an error
-// soon, even from an endless loop. It does nothing to an idle worker. The call may come
-// just before msl_run begins or just after it ends, so call it until msl_run has returned.
+// msl_worker_stop makes an msl_run on another thread return an error soon, even from an endless loop. It does nothing to an idle
+// worker. The call may come just before msl_run begins or just after it ends, so repeat it until msl_run has returned.
 void msl_worker_stop(void* worker);
 
 // msl_worker_stats writes what the worker did since it was made: switches of

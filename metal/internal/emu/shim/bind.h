@@ -1,4 +1,4 @@
-// Binding of a kernel's parameters, and what the tables are made from.
+// Binding of a kernel's parameters, and the definitions used by the tables.
 #pragma once
 #pragma clang system_header
 #include "tiles.h"

@@ -1,5 +1,5 @@
-// Counts of what a kernel does. Libraries that are built to count call these functions: for every
-// load and store, and once per basic block for its arithmetic.
+// Counting a kernel's work. Libraries built for counting call these functions: for every load and
+// store, and once per basic block for its arithmetic.
 #pragma once
 #include "schedule.h"
 
@@ -13,8 +13,8 @@ static inline bool private_at(const Group* g, uint64_t at) {
   return at - (uint64_t)g->stacks < stacks || at - (uint64_t)g->simds < simds || at - (uint64_t)g < sizeof(Group) || at - (uint64_t)&current < sizeof current;
 }
 
-// argument returns what is counted of the buffer that an address is in, null for none. Of
-// arguments that are parts of one buffer it is the one that begins last before the address.
+// argument returns the counts of the buffer containing an address, null if there is none. If
+// several arguments are parts of one buffer, it is the last one starting before the address.
 static inline msl_counted* argument(msl_counts* c, uint64_t at) {
   msl_counted* found = nullptr;
   for (msl_counted* b = c->buffers; b != c->buffers + 31; b++)
@@ -60,12 +60,12 @@ extern "C" MSL_API void msl_count_operations(uint64_t n) {
   msl::Lane* l = msl::current;
   if (l && l->group->counts) l->group->counts->operations += n;
 }
-// n is the products of a matrix product, whose operands have that many bytes per element.
+// n is the number of products of a matrix product, size the bytes of its operands' elements.
 extern "C" MSL_API void msl_count_products(uint64_t n, uint64_t size) {
   msl::Lane* l = msl::current;
   if (l && l->group->counts) (size < 4 ? l->group->counts->products16 : l->group->counts->products32) += n;
 }
-// n is the products of a thread's part of a tensor operation.
+// n is the number of products of a thread's part of a tensor operation.
 extern "C" MSL_API void msl_count_tensors(uint64_t n) {
   msl::Lane* l = msl::current;
   if (l && l->group->counts) l->group->counts->products_tensor += n;

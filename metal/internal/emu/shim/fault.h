@@ -1,8 +1,7 @@
-// Bad accesses to memory, divisions by zero and endless loops end a dispatch,
-// not the process. The handler does not jump: it returns to a function that
-// leaves the fibre, so that the kernel restores the signal mask and the
-// alternative stack as after any other handler. Signals that no kernel raised
-// go to the handler that was there before, which under Go is the runtime's.
+// Bad memory accesses, divisions by zero and endless loops end a dispatch, not the process. The handler does not jump: it
+// returns to a function leaving the fibre, so that the kernel restores the signal mask and the alternative stack as after
+// any other handler. Signals not raised by a kernel go to the previously installed handler, which under Go is the
+// runtime's.
 #pragma once
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -62,9 +61,8 @@ static int fault_write(const ucontext_t* u) {
 #endif
 }
 
-// on_fibre reports whether a thread that was interrupted at sp runs a fibre. Just before and
-// after a fibre runs, current is set although the thread is on its own stack; it must not
-// leave that stack.
+// on_fibre reports whether a thread interrupted at sp is running a fibre. Just before and after running a fibre, current
+// is set although the thread is on its own stack; it must not leave that stack.
 static bool on_fibre(const Lane* l, uintptr_t sp) {
   if (!l) return false;
   uintptr_t from = (uintptr_t)l->group->stack_map;
@@ -102,7 +100,7 @@ static void fault_handler(int signal, siginfo_t* info, void* context) {
   if (!asked && signal == SIGSEGV && u->uc_mcontext.gregs[REG_TRAPNO] == 13) g->fault.signal = SIGBUS, g->fault.address = 0;
 #endif
   g->fault.write = !asked && signal == SIGSEGV ? fault_write(u) : 0;
-  // The landing function gets the worker's spare stack: the fibre's own may be what overflowed.
+  // The landing function gets the worker's spare stack: the fibre's own may have overflowed.
   uintptr_t top = (uintptr_t)g->stacks + (size_t)MSL_MAX_THREADS * MSL_STRIDE + MSL_STACK;
   top &= ~(uintptr_t)63;
 #if defined(__x86_64__)

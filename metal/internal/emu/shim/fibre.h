@@ -1,6 +1,6 @@
-// The emulated threadgroup: one OS thread runs one threadgroup at a time, one
-// fibre per Metal thread. A fibre runs until it waits for others. Then the next fibre that
-// can run goes on; fibres of the same simdgroup come first.
+// The emulated threadgroup: one OS thread runs one threadgroup at a time, with one fibre per Metal
+// thread. A fibre runs until it waits for others. Then the next runnable fibre continues, preferring
+// fibres of the same simdgroup.
 #pragma once
 #include <pthread.h>
 #include <stddef.h>
@@ -10,17 +10,17 @@
 #define MSL_SIMD 32
 #define MSL_MAX_THREADS 1024
 #define MSL_MAX_MEMORY 32768
-// The stack of a fibre. The 320 bytes more put the hot ends of neighbouring
-// stacks on different cache sets: with stacks a power of two apart a barrier
-// of 1024 threads took 88 us instead of 11.
+// The stack of a fibre. The additional 320 bytes put the hot ends of neighbouring stacks on
+// different cache sets: with stacks a power of two apart a barrier of 1024 threads took 88 us
+// instead of 11.
 #define MSL_STACK (32 * 1024)
 #define MSL_STRIDE (MSL_STACK + 320)
 // The bytes after every threadgroup array that must not change.
 #define MSL_RED_ZONE 128
 #define MSL_SITES 64
 
-// Functions that stand for one instruction of a GPU. A library that counts has them apart, because
-// what the emulation does in them is not the kernel's.
+// Functions standing for one instruction of a GPU. A library that counts keeps them out of line,
+// because their emulation is not the kernel's work.
 #ifdef MSL_COUNT
 #define MSL_APART static __attribute__((noinline))
 #define MSL_APART_MEMBER __attribute__((noinline))
@@ -29,9 +29,9 @@
 #define MSL_APART_MEMBER inline
 #endif
 
-// What kernels use of the runtime, which is a shared object of its own: a
-// process has one runtime, however many libraries of kernels it loads. The runtime has the
-// handler of faults, and uses the small amount of static TLS that a process can spare.
+// The part of the runtime used by kernels. The runtime is a shared object of its own: a process has
+// one runtime, however many libraries of kernels it loads. The runtime has the handler of faults,
+// and uses the small amount of static TLS that a process can spare.
 #define MSL_API __attribute__((visibility("default")))
 #define MSL_SLOW __attribute__((visibility("default"), noinline))
 
@@ -60,14 +60,15 @@ struct alignas(64) Lane {
   uint32_t state, epoch, lane, index, simdgroup;
   uint32_t in_group[3], in_grid[3];
   Site site;
-  // How many barriers this thread has come to: barriers of the threadgroup, and barriers of
-  // either kind. [0] counts those that order device memory, [1] those that order threadgroup memory.
+  // The number of barriers that this thread has reached: barriers of the threadgroup, and barriers
+  // of either kind. [0] counts barriers ordering device memory, [1] barriers ordering threadgroup
+  // memory.
   uint32_t group_fences[2], simd_fences[2];
 };
 
-// Simd is a simdgroup. An operation's values meet in slot[parity] and its
-// result is in res[parity]; the parity changes with each, so that a lane that
-// runs ahead into the next does not overwrite what others still read.
+// Simd is a simdgroup. An operation's values meet in slot[parity] and its result is in res[parity];
+// the parity changes with each operation, so that a lane running ahead does not overwrite values
+// still being read by others.
 struct alignas(64) Simd {
   typedef void (*Finish)(Simd*, unsigned parity, uint32_t mask);
   uint32_t arrived, active, epoch, lanes;
@@ -113,8 +114,8 @@ struct Group {
   char err[512];
 };
 
-// The fibre that runs on this thread, null outside of kernels. It has the TLS model
-// initial-exec, which is fast, because every operation reads it.
+// The fibre running on this thread, null outside of kernels. It has the fast TLS model initial-exec,
+// because every operation reads it.
 extern __attribute__((tls_model("initial-exec"), visibility("default"))) __thread Lane* current;
 
 extern "C" MSL_API void msl_switch(void** save, void* to);
@@ -143,8 +144,8 @@ static inline void resume(Lane* from, Lane* to) {
 
 MSL_SLOW void block_slow(Lane* l);
 
-// block is called by a lane that has set what it waits for; it returns once
-// the lane can run again.
+// block is called by a lane after setting the event it waits for; it returns once the lane can run
+// again.
 static inline void block(Lane* l) {
   Lane* n = l->next_in_simd;
   if (__builtin_expect(n != l && runnable(n), 1)) {
@@ -154,8 +155,8 @@ static inline void block(Lane* l) {
   block_slow(l);
 }
 
-// fence counts a barrier that orders memory of the kinds that flags name: 1 for device memory, 2
-// for threadgroup memory.
+// fence counts a barrier ordering the kinds of memory named by flags: 1 for device memory, 2 for
+// threadgroup memory.
 static inline void fence(uint32_t flags, bool whole_group) {
   for (int kind = 0; kind < 2; kind++) {
     if (!(flags >> kind & 1)) continue;
@@ -169,10 +170,9 @@ MSL_SLOW void barrier(Site site);
 
 MSL_SLOW void* storage_slow(Group* g, const void* id, const char* name, size_t size, size_t align);
 
-// storage returns the memory of a `threadgroup T name[N];` in a kernel's
-// body; id tells the declaration from all others. The first thread to call it allocates the
-// memory. The address is a multiple of align and of no larger power of two, so that a wider
-// vector that is stored there faults.
+// storage returns the memory of a `threadgroup T name[N];` in a kernel's body; id distinguishes the
+// declaration from all others. The first thread calling it allocates the memory. The address is a
+// multiple of align and of no larger power of two, so that storing a wider vector there faults.
 MSL_APART void* storage(const void* id, const char* name, size_t size, size_t align) {
   Group* g = current->group;
   for (uint32_t i = 0; i < g->nsites; i++)

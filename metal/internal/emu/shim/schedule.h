@@ -1,5 +1,5 @@
-// The scheduler of a threadgroup's fibres: which fibre runs next, barriers, threadgroup
-// memory, and errors.
+// The scheduler of a threadgroup's fibres: choosing the next fibre, barriers, threadgroup memory,
+// and errors.
 #pragma once
 #include <stdarg.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ void fail(Group* g, const char* format, ...) {
   leave(g);
 }
 
-// fail_where fails with a text that names the threadgroup and says what all its threads do.
+// fail_where fails with a text naming the threadgroup and the state of all its threads.
 [[noreturn]] static void fail_where(Group* g, Lane* l, const char* what) {
   unsigned barrier = 0, simd = 0, done = 0;
   const Lane *at_barrier = nullptr, *at_simd = nullptr;
@@ -102,7 +102,7 @@ void* storage_slow(Group* g, const void* id, const char* name, size_t size, size
   return at;
 }
 
-// memory_size is what a threadgroup's memory takes, with red zones.
+// memory_size is the size of a threadgroup's memory, including red zones.
 static const size_t memory_size = MSL_MAX_MEMORY + MSL_SITES * 16 + (MSL_SITES + 2) * MSL_RED_ZONE;
 
 // in_memory reports whether an address is in the threadgroup's memory.
@@ -131,7 +131,7 @@ static const char* deep(Group* g, uint32_t thread) {
   return g->err;
 }
 
-// check_stacks finds threads whose local variables did not fit on their stacks.
+// check_stacks finds threads whose local variables overflowed their stacks.
 static const char* check_stacks(Group* g) {
   for (uint32_t i = 0; i < g->n; i++) {
     uint64_t mark;

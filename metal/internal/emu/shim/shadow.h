@@ -1,8 +1,8 @@
-// Fences. For every read, this finds the thread that wrote the value, and checks that a barrier
-// which orders that kind of memory lies between write and read. Libraries that are built for
-// this check call these functions before every load and store. The check is needed because the
-// fibres of a threadgroup take turns on one thread of the system: a flag that is missing from a
-// barrier changes no value here, but may change one on a GPU.
+// Fences. For every read, this finds the thread that wrote the value, and checks for a barrier
+// ordering that kind of memory between write and read. Libraries built for this check call these
+// functions before every load and store. The check is needed because the fibres of a threadgroup
+// share one thread of the system: a flag missing from a barrier changes no value here, but may
+// change one on a GPU.
 //
 // Only reads after writes within a threadgroup are checked. Atomics are not.
 #pragma once
@@ -11,8 +11,8 @@
 
 namespace msl {
 
-// Cell is what is known of 4 bytes: for each byte, the thread that wrote it last, counted from
-// 1, and how many fences that thread had come to.
+// Cell describes 4 bytes: for each byte, the last thread that wrote it, counted from 1, and the
+// number of fences that this thread had reached.
 struct Cell {
   uint64_t at;
   uint32_t generation;
@@ -20,8 +20,8 @@ struct Cell {
   uint32_t group_fences[4], simd_fences[4];
 };
 
-// Shadow is a hash table of the cells of the threadgroup that runs. Cells of another generation
-// are empty.
+// Shadow is a hash table of the cells of the running threadgroup. Cells of another generation are
+// empty.
 struct Shadow {
   Cell* cells;
   uint64_t room, used;
@@ -45,7 +45,7 @@ static void shadow_grow(Group* g) {
   s->cells = cells, s->room = room;
 }
 
-// shadow_begin forgets what the previous threadgroup wrote.
+// shadow_begin forgets the previous threadgroup's writes.
 static void shadow_begin(Group* g) {
   if (g->shadow) g->shadow->generation++, g->shadow->used = 0;
 }

@@ -1,7 +1,7 @@
-// Operations of a simdgroup: 32 lanes meet, and all see the same result. Sums and products
-// begin with the lowest lane, so that the order of fibres changes no bit. A GPU adds in another
-// order, so tests allow a tolerance. A value that is read from a lane which does not take part
-// has all bits set: NaN or -1.
+// Operations of a simdgroup: 32 lanes meet, and all see the same result. Sums and products start
+// with the lowest lane, so that the order of fibres changes no bit. A GPU adds in another order, so
+// tests allow a tolerance. A value read from a lane that does not take part has all bits set: NaN
+// or -1.
 #pragma once
 #pragma clang system_header
 #include "sync.h"

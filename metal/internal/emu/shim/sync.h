@@ -4,8 +4,8 @@
 #include "fibre.h"
 #include "maths.h"
 
-// MSL_AT are the last parameters of an operation at which threads meet: the
-// line of the kernel that called it.
+// MSL_AT are the last parameters of an operation at which threads meet: the line of the calling
+// kernel.
 #define MSL_AT int line = __builtin_LINE(), const char *file = __builtin_FILE()
 #define MSL_HERE(op) (msl::Site{file, op, line})
 
@@ -33,8 +33,8 @@ typedef atomic<bool> atomic_bool;
 typedef atomic<float> atomic_float;
 typedef atomic<ulong> atomic_ulong;
 
-// In libraries whose accesses are checked for fences, atomics are functions of their own, which
-// are not checked: an atomic sees what other atomics have written without a fence.
+// In libraries checking fences, atomics are unchecked functions of their own: an atomic sees the
+// writes of other atomics without a fence.
 #if defined(MSL_FENCES)
 #define MSL_ATOMIC static __attribute__((noinline, no_sanitize("coverage")))
 #elif defined(MSL_COUNT)
@@ -43,7 +43,7 @@ typedef atomic<ulong> atomic_ulong;
 #define MSL_ATOMIC MSL_INLINE
 #endif
 
-// What libraries that count call.
+// Calls of libraries that count.
 #ifdef MSL_COUNT
 extern "C" MSL_API void msl_count_load(void*, uint64_t);
 extern "C" MSL_API void msl_count_store(void*, uint64_t);
@@ -61,9 +61,9 @@ extern "C" MSL_API void msl_count_tensors(uint64_t);
 #endif
 #define MSL_COUNT_ATOMIC(p) (MSL_COUNT_LOAD(p, sizeof *(p)), MSL_COUNT_STORE(p, sizeof *(p)))
 
-// MSL_ATOMICS defines the operations on atomics in one address space. All
-// are sequentially consistent, which is more than Metal's relaxed order: the
-// emulated GPU cannot show what a weaker order does between threadgroups.
+// MSL_ATOMICS defines the operations on atomics in one address space. All are sequentially
+// consistent, which is stronger than Metal's relaxed order: the emulated GPU cannot show the
+// effects of a weaker order between threadgroups.
 #define MSL_RMW(S, name, expr)                                                                                                              \
   template <class T>                                                                                                                        \
   MSL_ATOMIC T atomic_fetch_##name##_explicit(volatile S atomic<T>* q, msl_same<T> x, memory_order) {                                       \

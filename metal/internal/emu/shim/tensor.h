@@ -1,7 +1,7 @@
-// Metal 4's tensors over memory, and the product of two of them that a threadgroup's simdgroups compute
-// together, as far as kernels use them. Which thread has which elements of a product that threads hold,
-// in which order, and how many it has room for, is not said on a GPU. Here each thread has an order of
-// its own, with gaps, and an element that is none is an error.
+// Metal 4's tensors over memory, and their product, computed by a threadgroup's simdgroups together, as
+// far as kernels use them. On a GPU it is unspecified which elements of a product a thread holds, in
+// which order, and how large its capacity is. Here each thread has an order of its own, with gaps, and
+// using a gap is an error.
 #pragma once
 #pragma clang system_header
 #include "simd.h"
@@ -15,7 +15,7 @@ struct array {
 struct tensor_inline {};
 template <int N> struct execution_simdgroups { static constexpr int simdgroups = N; };
 
-// The sizes of a tensor's dimensions, of which the first varies fastest.
+// The sizes of a tensor's dimensions, the first varying fastest.
 template <class I, size_t R>
 struct dextents;
 template <class I>
@@ -49,8 +49,8 @@ struct matmul2d_descriptor {
       : m(m), n(n), k(k), transpose_left(left), transpose_right(right), relaxed_precision(relaxed), how(how) {}
 };
 
-// cooperative_product is a thread's elements of an M by N product. Every fifth element that there is room
-// for is none, beginning with another one in each thread.
+// cooperative_product is a thread's elements of an M by N product. Every fifth element of its capacity is
+// a gap, starting at a different one in each thread.
 template <class T, int M, int N, int SIMDGROUPS>
 struct cooperative_product {
   static constexpr int threads = 32 * SIMDGROUPS, most = (M * N + threads - 1) / threads, room = most + most / 4 + 2;
@@ -66,7 +66,7 @@ struct cooperative_product {
     check(i);
     return {place(i) % N, place(i) / N};
   }
-  // place returns which of the product's elements, in rows, element i is, -1 for none.
+  // place returns the index of element i in the product, in row-major order, -1 for a gap.
   static int place(int i) {
     const int thread = (int)msl::current->index, gap = thread % 5;
     const int own = i - (i + 4 - gap) / 5;  // without the gaps before it
@@ -87,10 +87,10 @@ struct matmul2d {
   template <class L, class R, class T>
   cooperative_product<T, D.m, D.n, Scope::simdgroups> get_destination_cooperative_tensor() const { return {}; }
 
-  // All threads of the scope's simdgroups come here. What they have written before is seen if a
-  // barrier lies between.
+  // All threads of the scope's simdgroups call this. Their previous writes are visible if separated by a
+  // barrier.
   template <class L, class R, class C>
-  // An operand's elements are counted as read once each, which is the least that threads read together.
+  // An operand's elements are counted as read once each, a lower bound on the threads' reads together.
   MSL_APART_MEMBER void run(L& a, R& b, C& c, MSL_AT) const {
     msl::meet(0, MSL_HERE("matmul2d::run"), metal::msl_nothing);
     if (msl::current->index == 0) {

@@ -1,9 +1,8 @@
-// simdgroup_matrix: an 8x8 tile that a simdgroup's 32 lanes hold together.
+// simdgroup_matrix: an 8x8 tile held by a simdgroup's 32 lanes together.
 //
-// There are two builds with the same results, bit for bit. In the distributed build every lane
-// has two elements of one row, where Apple's GPUs have them, and all lanes meet for a product.
-// In the leader build (MSL_LEADER) lane 0 has the whole tile and works alone, which is ten times
-// as fast; the lanes meet only where a kernel asks for thread_elements().
+// There are two builds with the same results, bit for bit. In the distributed build every lane has two elements of one
+// row, in the places used by Apple's GPUs, and all lanes meet for a product. In the leader build (MSL_LEADER) lane 0 has
+// the whole tile and works alone, which is ten times as fast; the lanes meet only where a kernel uses thread_elements().
 #pragma once
 #pragma clang system_header
 #include "simd.h"

@@ -1,4 +1,4 @@
-// Workers, and how they run the threadgroups of a dispatch.
+// Workers, running the threadgroups of a dispatch.
 #pragma once
 #include "count.h"
 #include "fault.h"
@@ -28,7 +28,7 @@ struct Random {
   }
 };
 
-// place sets the position of threadgroup number i in the grid, and which threads it has.
+// place sets the position of threadgroup number i in the grid, and its threads.
 static void place(Group* g, const msl_dispatch* d, uint64_t i) {
   uint32_t at[3] = {(uint32_t)(i % d->tgs[0]), (uint32_t)(i / d->tgs[0] % d->tgs[1]), (uint32_t)(i / ((uint64_t)d->tgs[0] * d->tgs[1]))};
   for (int k = 0; k < 3; k++) {
@@ -181,7 +181,7 @@ MSL_EXPORT void msl_worker_stop(void* w) {
 }
 
 namespace msl {
-// Rounding is the processor's register that says whether subnormal numbers become zeros.
+// Rounding is the processor's register controlling flushing of subnormal numbers to zero.
 #if defined(__x86_64__)
 typedef uint32_t Rounding;
 static const Rounding flushing = 1 << 15 | 1 << 6;  // of results, of arguments

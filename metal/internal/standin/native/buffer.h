@@ -11,8 +11,8 @@ static size_t page() { return (size_t)sysconf(_SC_PAGESIZE); }
 
 static const size_t guard = 16 << 20;  // bytes of address space, which take no memory
 
-// Region is memory at the end of its pages, between two guards that nobody may touch. An access
-// past the end faults, or falls into the few bytes of slack, which are checked after a dispatch.
+// Region is memory at the end of its pages, between two inaccessible guards. An access past the end
+// faults, or falls into the few bytes of slack, which are checked after a dispatch.
 struct Region {
   unsigned char* map = nullptr;
   size_t mapped = 0, size = 0, slack = 0;

@@ -1,6 +1,6 @@
-// MTLSharedEvent, MTLCommandQueue and MTLCommandBuffer: what waits for what, and what runs
-// because of it. A command buffer runs only when somebody waits for it, or for a later one in
-// its queue. So a program that reads results without a wait reads poison.
+// MTLSharedEvent, MTLCommandQueue and MTLCommandBuffer: waiting, and running the work waited for. A
+// command buffer runs only when somebody waits for it, or for a later one in its queue. So a
+// program reading results without waiting reads poison.
 #pragma once
 #include <chrono>
 #include "buffer.h"
@@ -11,8 +11,8 @@ typedef std::chrono::steady_clock Clock;
 
 struct Event : Object {
   uint64_t value = 0;
-  uint64_t awaited = 0;  // the value that is waited for and has not been reached
-  uint64_t lost = 0;     // the value that it would have if no command buffer had failed
+  uint64_t awaited = 0;  // the value being waited for and not yet reached
+  uint64_t lost = 0;     // the value if no command buffer had failed
   String* label = nullptr;
   static const char* class_name() { return "MTLSharedEvent"; }
   void finished() {
@@ -23,8 +23,8 @@ struct Event : Object {
   }
 };
 
-// Step is a part of a command buffer that runs in one go: a signal, a wait, or work, which
-// returns the text of an error or "".
+// Step is a part of a command buffer that runs without interruption: a signal, a wait, or work,
+// returning the text of an error or "".
 struct Step {
   std::function<std::string()> work;
   Event* event;
@@ -97,7 +97,7 @@ void CommandBuffer::finished() {
   failure = nullptr, label = nullptr;
 }
 
-// Injected is a failure that the tests ask for.
+// Injected is a failure requested by tests.
 static struct {
   long after = -1;  // command buffers that run before the one that fails
   std::string domain, text;
@@ -125,8 +125,8 @@ static Queue* signaller(Event* e, uint64_t value, Queue* but) {
   return nullptr;
 }
 
-// reach runs what an event needs to have a value, and no more; or it waits until another thread
-// signals the event.
+// reach runs the work needed for an event to have a value, and no more; or it waits until another
+// thread signals the event.
 static bool reach(Lock& lock, Event* e, uint64_t value, Queue* but, Clock::time_point deadline) {
   while (e->value < value) {
     if (Queue* q = signaller(e, value, but)) {
@@ -138,8 +138,8 @@ static bool reach(Lock& lock, Event* e, uint64_t value, Queue* but, Clock::time_
   return e->value >= value;
 }
 
-// run_step runs the next step of a queue's first command buffer, or completes the command
-// buffer. It returns false if the deadline came before the event that the step waits for.
+// run_step runs the next step of a queue's first command buffer, or completes the command buffer.
+// It returns false if the deadline passed before the event that the step waits for.
 static bool run_step(Lock& lock, Queue* q, Clock::time_point deadline) {
   CommandBuffer* c = q->pending.front();
   if (c->status == committed) {
@@ -299,8 +299,8 @@ static void buffer_complete(CommandBuffer* c, SEL) {
   retain(c);
   done.waits++;
   Queue* q = c->queue;
-  // A GPU that makes no progress is stopped: after a stall the first command buffer in
-  // the way, which waits for an event, fails as with Metal.
+  // A GPU making no progress is stopped: after a stall the first blocking command buffer, which
+  // waits for an event, fails as with Metal.
   while (c->status < completed) {
     CommandBuffer* first = q->pending.empty() ? nullptr : q->pending.front();
     size_t next = first ? first->next : 0;

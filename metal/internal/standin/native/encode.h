@@ -1,5 +1,4 @@
-// MTLComputeCommandEncoder: arguments, and dispatches, which it checks as Metal's debug
-// layer does.
+// MTLComputeCommandEncoder: arguments, and dispatches, which it checks like Metal's debug layer.
 #pragma once
 #include "commands.h"
 
@@ -69,14 +68,14 @@ static Object* buffer_blit(CommandBuffer* c, SEL) {
 }
 
 // usable reports whether an encoder has not ended. It autoreleases an object, as Metal does while
-// it encodes.
+// encoding.
 static bool usable(Encoder* e, const char* what) {
   temporary();
   if (e->ended()) violation(std::string(what) + " after endEncoding");
   return !e->ended();
 }
 
-// flush puts the dispatches that may run in any order into the order of the settings, so that a
+// flush arranges the dispatches allowed to run in any order according to the settings, so that a
 // missing barrier shows.
 static void flush(Encoder* e) {
   std::vector<Step>& u = e->unordered;
@@ -164,7 +163,7 @@ static void encoder_memory(Encoder* e, SEL, Word n, Word index) {
   e->memory[index] = n;
 }
 
-// missing says what a dispatch lacks, "" if it lacks nothing.
+// missing returns the requirements that a dispatch lacks, "" if none.
 static std::string missing(Encoder* e, Size groups, Size threads) {
   if (!e->pipeline) return "no pipeline is set";
   if (!groups.count() || !threads.count()) return "no threads";

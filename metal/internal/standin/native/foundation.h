@@ -27,7 +27,7 @@ static Error* error(const std::string& domain, long code, const std::string& tex
   return e;
 }
 
-// set_error stores an error where the caller asked for it, if the caller passed a pointer.
+// set_error stores an error for the caller, if the caller passed a pointer.
 static void set_error(Object** to, const std::string& domain, long code, const std::string& text) {
   if (to) *to = autorelease(error(domain, code, text));
 }

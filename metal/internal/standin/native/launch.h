@@ -1,4 +1,4 @@
-// Dispatches as they run on the emulated GPU.
+// Dispatches, run on the emulated GPU.
 #pragma once
 #include <memory>
 #include <stdlib.h>
@@ -19,8 +19,8 @@ struct Launch {
   std::string blame(const msl_fault& f);
 };
 
-// place puts bytes at the end of a page that is followed by a guard. If the kernel's structure
-// is longer than the bytes that were set, reading it faults.
+// place puts bytes at the end of a page followed by a guard. If the kernel's structure is longer
+// than the bytes, reading it faults.
 static unsigned char* place(Region& r, const std::string& bytes) {
   size_t align = 16;  // a type's size is a multiple of its alignment
   while (bytes.size() % align) align /= 2;
@@ -54,7 +54,7 @@ std::string Launch::gather(void** bufs) {
   return "";
 }
 
-// blame says which argument lies next to a bad address.
+// blame names the argument next to a bad address.
 std::string Launch::blame(const msl_fault& f) {
   for (const Argument& a : pipeline->arguments) {
     if (a.memory || !f.signal) continue;
@@ -68,7 +68,7 @@ std::string Launch::blame(const msl_fault& f) {
   return "";
 }
 
-// Counter counts what a launch does, if kernels are built to count.
+// Counter counts a launch's work, if kernels are built for counting.
 class Counter {
   Launch* launch;
   std::unique_ptr<msl_counts> c;

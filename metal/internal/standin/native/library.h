@@ -6,14 +6,14 @@
 #include "abi.h"
 #include "foundation.h"
 
-// compile is a function in Go, which compiles source for the stand-in of that number. It writes
+// compile is a function in Go, compiling source for the stand-in with the given number. It writes
 // the path of a shared object to out and returns 0, or writes the compiler's text and returns 1.
 typedef Word (*Compile)(Word number, const char* source, Word length, Word language, Word fast, char* out, Word room);
 static Compile compile;
 static Word number;
 
-// The locks are those of the process, because two stand-ins that use the same shared object
-// share its function constants.
+// The locks belong to the process, because two stand-ins using the same shared object share its
+// function constants.
 static pthread_mutex_t* locks;
 static const size_t lock_count = 64;
 
@@ -85,8 +85,8 @@ static void options_fast(CompileOptions* o, SEL, Bool fast) { o->fast = (uint8_t
 
 static void options_language(CompileOptions* o, SEL, Word language) { o->language = language; }
 
-// language_since returns the first macOS that has a version of the language. It returns 0 for a
-// version that is unknown or has no bfloat.
+// language_since returns the first macOS version having a version of the language. It returns 0 for
+// a version that is unknown or has no bfloat.
 static Word language_since(Word language) { return language == 0x30001 ? 14 : language == 0x30002 ? 15 : language == 0x40000 ? 26 : 0; }
 
 static const char* library_domain = "MTLLibraryErrorDomain";
@@ -204,11 +204,11 @@ static Object* library_function_constants(Library* l, SEL, String* name, Constan
   return f;
 }
 
-// Argument is what a kernel wants at an index.
+// Argument is a kernel's requirement for the argument at an index.
 struct Argument {
   bool memory;  // of the threadgroup
   int index;
-  size_t align;  // the least alignment of what it points to
+  size_t align;  // the required alignment of its target
   std::string text;
 };
 

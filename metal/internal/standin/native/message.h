@@ -1,4 +1,4 @@
-// Selectors, classes by name, and which method a message is for.
+// Selectors, classes by name, and the lookup of methods.
 #pragma once
 #include "object.h"
 #include "trampoline.h"
@@ -17,9 +17,9 @@ EXPORT Class* objc_getClass(const char* name) {
 
 static Word nothing() { return 0; }
 
-// standin_lookup returns the method for a message. If there is none, it returns null and reports
-// a violation; Apple's runtime would end the process. The tables of methods do not change once
-// the library is open, so they are read without the lock.
+// standin_lookup returns the method for a message. If there is none, it returns null and reports a
+// violation; Apple's runtime would end the process. The tables of methods do not change after
+// opening the library, so they are read without the lock.
 extern "C" __attribute__((visibility("hidden"))) IMP standin_lookup(Head* self, SEL selector) {
   if (self->magic == class_magic || self->magic == object_magic) {
     auto m = self->isa->methods.find(selector);

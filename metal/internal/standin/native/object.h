@@ -26,7 +26,7 @@ typedef std::unique_lock<std::mutex> Lock;
 
 struct Class;
 
-// Head is what classes and objects begin with. It tells them from other memory.
+// Head is the start of classes and objects. It distinguishes them from other memory.
 struct Head {
   uint64_t magic;
   Class* isa;
@@ -39,16 +39,16 @@ struct Class : Head {
   long live = 0;
 };
 
-// Object is what all instances begin with. finish releases what the object holds. Its memory
-// stays until destroy, as a zombie that reports every use.
+// Object is the start of all instances. finish releases the references held by the object. Its
+// memory stays until destroy, as a zombie reporting every use.
 struct Object : Head {
   long refs = 1;
   void (*finish)(Object*);
   void (*destroy)(Object*);
 };
 
-// The state of a stand-in. One lock guards all of it but autorelease pools, which
-// belong to threads. changed is notified whenever something has run.
+// The state of a stand-in. One lock guards all of it but autorelease pools, which belong to
+// threads. changed is notified whenever some work has run.
 static std::mutex mu;
 static std::condition_variable changed;
 static std::map<std::string, Class*> classes;
@@ -74,15 +74,15 @@ struct Settings {
 };
 static Settings settings;
 
-// Counted is what the stand-in has done. The fields from loaded to threadgroups are of kernels that
-// are built to count: see msl_counts in abi.h.
+// Counted is the work of the stand-in. The fields from loaded to threadgroups are for kernels built
+// for counting: see msl_counts in abi.h.
 static struct {
   uint64_t dispatches, barriers, commits, waits, debug_groups;
   struct {
     uint64_t loaded, read, once, written;
   } device, constants;
   uint64_t memory_read, memory_written, tables, products16, products32, products_tensor, operations, simd_operations, thread_barriers, threadgroups;
-  uint64_t not_resident;  // buffers of dispatches that the queue's residency set has not
+  uint64_t not_resident;  // buffers of dispatches that are not in the queue's residency set
 } done;
 
 static std::string format(const char* f, ...) __attribute__((format(printf, 1, 2)));
@@ -95,7 +95,7 @@ static std::string format(const char* f, ...) {
   return text;
 }
 
-// violation records a use that is against the rules of Metal.
+// violation records a violation of Metal's rules.
 static void violation(const std::string& s) {
   if (violations.size() < most_violations) violations.push_back(s);
 }
@@ -154,7 +154,7 @@ static T* autorelease(T* o) {
   return o;
 }
 
-// temporary makes an object such as Metal itself autoreleases while it encodes.
+// temporary makes an object like the ones autoreleased by Metal itself while encoding.
 static void temporary() {
   if (!in_pool()) outside_pools++;
 }

@@ -1,5 +1,5 @@
-// MTLResidencySet: allocations that the GPU can read without being asked to for each command
-// buffer. It has them from macOS 15 on.
+// MTLResidencySet: allocations that stay readable for the GPU without a request per command buffer.
+// Available from macOS 15 on.
 #pragma once
 #include "commands.h"
 
@@ -27,7 +27,7 @@ static Object* device_residency(Object*, SEL, ResidencyDescriptor* d, Object**) 
   return make<ResidencySet>();
 }
 
-// The set keeps its allocations, so that one that is not removed is among the living objects.
+// The set retains its allocations, so that one not removed is among the living objects.
 static void residency_add(ResidencySet* s, SEL, Object* allocation) {
   Lock lock(mu);
   if (s->allocations.count(allocation)) return violation("addAllocation: the residency set has it");

@@ -1,6 +1,6 @@
-// objc_msgSend asks standin_lookup for the method and jumps to it; all arguments stay as they
-// are, in registers and on the stack. A message to nil returns zeros. This header is C, so that
-// a test can call it on any processor.
+// objc_msgSend asks standin_lookup for the method and jumps to it, leaving all arguments unchanged,
+// in registers and on the stack. A message to nil returns zeros. This header is C, so that a test
+// can call it on any processor.
 #if defined(__x86_64__)
 __asm__(
     ".text\n"

@@ -1,6 +1,6 @@
-// A watchdog stops a kernel that runs for too long, as a GPU does, so that an endless loop is an
-// error and does not block every wait. It counts the time for which the thread has computed, and
-// not the time that has passed, because other programs may use the processor, too.
+// A watchdog stops kernels running for too long, as a GPU does, so that an endless loop is an error
+// and does not block every wait. It measures the thread's processor time and not the elapsed time,
+// because other programs may use the processor, too.
 #pragma once
 #include <time.h>
 #include <chrono>
@@ -13,11 +13,11 @@ static double seconds_of(clockid_t clock) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-// Run is a launch that runs now.
+// Run is a running launch.
 struct Run {
   void* worker;
   void (*stop)(void*);
-  clockid_t clock;  // counts how long its thread has computed
+  clockid_t clock;  // processor time of its thread
   double until;
   bool stopped;
 };
