@@ -165,4 +165,8 @@ func TestExactRefuses(t *testing.T) {
 		_, err = gomoe.Compile(t.Context(), p, c.cfg)
 		require.ErrorContains(t, err, c.want, "mesh %s", c.mesh)
 	}
+	m, err := sharding.ParseMesh("ep=8:5/3")
+	require.NoError(t, err)
+	_, err = gomoe.Compile(t.Context(), exactStep(t, 8), gomoe.Config{Exact: 4, Mesh: m, Place: exactPlace()})
+	require.ErrorContains(t, err, "choose another size than the number of experts, such as a batch of 16")
 }

@@ -83,8 +83,13 @@ func blocksOver(m sharding.Mesh, blocks, n int, axes []string) (func(m sharding.
 	each := n / blocks
 	for _, at := range m.Cuts(axes, n) {
 		if each > 0 && at%each != 0 {
-			return nil, fmt.Errorf("%d indices over %s of %q, a tree of %d blocks, of which a rank would have a part; split over at most %d ranks, and set Mesh.Blocks to %d",
-				n, strings.Join(axes, "."), m, blocks, blocks, blocks)
+			advice := fmt.Sprintf("split over at most %d ranks, and set Mesh.Blocks to %d", blocks, blocks)
+			for _, a := range axes {
+				if r := m.Ranges(a); r != nil && r.Len() == n {
+					advice = fmt.Sprintf("the ranges of axis %s, for %d experts, cut every dimension of %d; choose another size than the number of experts, such as a batch of %d", a, n, n, 2*n)
+				}
+			}
+			return nil, fmt.Errorf("%d indices over %s of %q, a tree of %d blocks, of which a rank would have a part; %s", n, strings.Join(axes, "."), m, blocks, advice)
 		}
 	}
 	return func(m sharding.Mesh, rank int) []int {
