@@ -336,8 +336,8 @@ func TestDamaged(t *testing.T) {
 		name, want string
 		do         func(dir string) error
 	}{
-		{"manifest cut", "manifest.json: unexpected EOF", func(dir string) error { return os.Truncate(filepath.Join(dir, parts.ManifestName), 100) }},
-		{"manifest empty", "manifest.json: EOF", func(dir string) error { return os.Truncate(filepath.Join(dir, parts.ManifestName), 0) }},
+		{"manifest cut", "manifest.json: ends in the middle; is it complete?", func(dir string) error { return os.Truncate(filepath.Join(dir, parts.ManifestName), 100) }},
+		{"manifest empty", "manifest.json: ends in the middle; is it complete?", func(dir string) error { return os.Truncate(filepath.Join(dir, parts.ManifestName), 0) }},
 		{"manifest changed", "manifest.json is damaged: its checksum is ", func(dir string) error {
 			b, err := os.ReadFile(filepath.Join(dir, parts.ManifestName))
 			return errors.Join(err, os.WriteFile(filepath.Join(dir, parts.ManifestName), []byte(strings.Replace(string(b), `"step": 3`, `"step": 4`, 1)), 0o644))
