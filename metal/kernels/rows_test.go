@@ -108,6 +108,23 @@ func TestRowsSpecial(t *testing.T) {
 	p.check(t, false)
 }
 
+// Gradients of softmax keep the difference where one element is almost 1. Lines of NaN and of zeros have no largest element.
+func TestSoftmaxGradOfExtremes(t *testing.T) {
+	nan := math.NaN()
+	y := []float64{1, 5e-8, 0, 0.9999999, 1e-7, 1e-20, 0.5, 0.5, 0, 0, 0, 0, nan, nan, nan, 0.3, nan, 0.7, 1e-9, 0, 1}
+	ct := []float64{840, 12, -3, -1e4, 9e3, 1, 700, -700, 1, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1e6, -5, 1e6}
+	p := &program{fill: func(name string, x array.Array, _ *rand.Rand) {
+		if err := x.SetFloat64s(map[string][]float64{"y": y, "ct": ct}[name]); err != nil {
+			panic(err)
+		}
+	}}
+	p.input("y", "f32[7,3]")
+	p.input("ct", "f32[7,3]")
+	p.eq("softmax_grad(y, ct) axis=1")
+	p.options.Instructions = []string{"softmax_grad"}
+	p.check(t, false)
+}
+
 // TestRope turns pairs of both kinds, forth and back, whole heads and parts of them, at
 // positions of all sequences and of each, also where tokens are split over ranks.
 func TestRope(t *testing.T) {
