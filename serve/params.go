@@ -15,20 +15,20 @@ import (
 // params holds the fields common to completions of texts and of conversations. Fields in Ignored do not affect the
 // answer, and are accepted with any value.
 type params struct {
-	Model         string             `json:"model"`
-	MaxTokens     *int               `json:"max_tokens"`
-	Temperature   *float64           `json:"temperature"`
-	TopP          *float64           `json:"top_p"`
-	TopK          int                `json:"top_k"`
-	MinP          float64            `json:"min_p"`
-	Presence      float64            `json:"presence_penalty"`
-	Frequency     float64            `json:"frequency_penalty"`
-	Repetition    float64            `json:"repetition_penalty"`
-	LogitBias     map[string]float64 `json:"logit_bias"`
-	Seed          *int64             `json:"seed"`
-	Stop          texts              `json:"stop"`
-	N             *int               `json:"n"`
-	Stream        bool               `json:"stream"`
+	Model         string              `json:"model"`
+	MaxTokens     *int                `json:"max_tokens"`
+	Temperature   *float64            `json:"temperature"`
+	TopP          *float64            `json:"top_p"`
+	TopK          int                 `json:"top_k"`
+	MinP          float64             `json:"min_p"`
+	Presence      float64             `json:"presence_penalty"`
+	Frequency     float64             `json:"frequency_penalty"`
+	Repetition    float64             `json:"repetition_penalty"`
+	LogitBias     map[string]*float64 `json:"logit_bias"`
+	Seed          *int64              `json:"seed"`
+	Stop          texts               `json:"stop"`
+	N             *int                `json:"n"`
+	Stream        bool                `json:"stream"`
 	StreamOptions *struct {
 		Usage       bool    `json:"include_usage"`
 		Obfuscation ignored `json:"include_obfuscation"`
@@ -132,10 +132,13 @@ func (p *params) request(s *Server) (r generate.Request, n int, err error) {
 		if err != nil || i < 0 || strconv.FormatInt(i, 10) != id { // otherwise a token spelled in two ways would be there twice
 			return r, 0, wrong("logit_bias", fmt.Sprintf("token %s, want its number, such as \"65\"", quoted.Text(id)))
 		}
+		if b == nil {
+			return r, 0, wrong("logit_bias", fmt.Sprintf("token %s: null, want a number", id))
+		}
 		if r.Bias == nil {
 			r.Bias = map[int32]float64{}
 		}
-		r.Bias[int32(i)] = b
+		r.Bias[int32(i)] = *b
 	}
 	return r, n, nil
 }

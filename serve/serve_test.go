@@ -309,6 +309,7 @@ func TestRefuses(t *testing.T) {
 		{"POST", "/v1/completions", `{"prompt": "!", "best_of": 3}`, 400, `"param":"best_of"`},
 		{"POST", "/v1/completions", `{"prompt": "!", "frequency_penalty": 1e39}`, 400, "frequency 1e+39, want a number from -3.4e+38 to 3.4e+38"},
 		{"POST", "/v1/completions", `{"prompt": "!", "logit_bias": {"x": 1}}`, 400, `token \"x\", want its number`},
+		{"POST", "/v1/completions", `{"prompt": "!", "logit_bias": {"5": null}}`, 400, `token 5: null, want a number`},
 		{"POST", "/v1/completions", `{"prompt": "!", "logit_bias": {"40": 1}}`, 400, "token 40 has a bias, want one of 0 to 39"},
 		{"POST", "/v1/completions", `{"prompt": "!", "logit_bias": {"-1": 1}}`, 400, `token \"-1\", want its number`},
 		{"POST", "/v1/completions", `{"prompt": [1, null]}`, 400, "the prompt is neither a text nor a list of tokens"},
