@@ -168,5 +168,26 @@ func TestExactRefuses(t *testing.T) {
 	m, err := sharding.ParseMesh("ep=8:5/3")
 	require.NoError(t, err)
 	_, err = gomoe.Compile(t.Context(), exactStep(t, 8), gomoe.Config{Exact: 4, Mesh: m, Place: exactPlace()})
-	require.ErrorContains(t, err, "choose another size than the number of experts, such as a batch of 16")
+	require.ErrorContains(t, err, "the ranges of axis ep, for 8 experts, cut a dimension of 8 that is placed over ep; place it over ep:even")
+}
+
+// A batch of as many tokens as there are experts is cut into blocks if it is placed evenly,
+// while the experts are cut by the ranges of the same axis.
+func TestExactOfAsManyTokensAsExperts(t *testing.T) {
+	p := exactStep(t, 8)
+	in, place := exactInputs(p), exactPlace()
+	place["ids"] = sharding.Split("dp.ep:even")
+	var want []array.Array
+	for _, mesh := range []string{"", "ep=2", "ep=8:5/3", "ep=0-2/3-7", "dp=2,ep=8:7/1", "ep=8:5/2/1", "ep=none/0-7"} {
+		m, err := sharding.ParseMesh(mesh)
+		require.NoError(t, err)
+		got, err := gomoe.Run(t.Context(), p, gomoe.Config{Mesh: m, Place: place, Exact: 4, Check: true}, in)
+		require.NoError(t, err, mesh)
+		if want == nil {
+			want = got
+		}
+		for i := range want {
+			require.True(t, array.Equal(got[i], want[i]), "mesh %s: result %d has other bits than on one rank", mesh, i)
+		}
+	}
 }

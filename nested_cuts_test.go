@@ -16,7 +16,7 @@ import (
 // Moving a value between placements changes no element: shards of shards are cut as the whole dimension is, whatever sizes happen to be
 // those of a mesh's blocks or ranges.
 func TestShardsOfShards(t *testing.T) {
-	places := []sharding.Spec{{}, sharding.Split("dp"), sharding.Split("ep"), sharding.Split("dp.ep"), sharding.Split("ep.dp"), sharding.Split("", "ep"), sharding.Split("dp", "ep"), sharding.Split("", "dp.ep")}
+	places := []sharding.Spec{{}, sharding.Split("dp"), sharding.Split("ep"), sharding.Split("dp.ep"), sharding.Split("ep.dp"), sharding.Split("", "ep"), sharding.Split("dp", "ep"), sharding.Split("", "dp.ep"), sharding.Split("ep:even"), sharding.Split("dp.ep:even", ""), sharding.Split("dp", "ep:even")}
 	for _, axes := range []string{"dp=2,ep=3", "dp=3,ep=2", "dp=2,ep=8:3/5", "dp=2,ep=4:2/1/1", "dp=2,ep=4:3/1", "dp=2,ep=2:2/0"} {
 		for _, blocks := range []string{"", " blocks=8"} {
 			m, err := sharding.ParseMesh(axes + blocks)

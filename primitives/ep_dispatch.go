@@ -154,7 +154,7 @@ func (p DispatchOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	if err := l.ranged(c.Mesh); err != nil {
 		return dec, err
 	}
-	if slices.Contains(dec.In[0].At(1), l.axis) {
+	if sharding.Over(dec.In[0].At(1), l.axis) {
 		return dec, fmt.Errorf("dimension 1 of the tokens is split over %s, which splits the experts; gather it with sharding_constraint", l.axis)
 	}
 	routing := c.Eqn.In[n-1].Origin()

@@ -100,7 +100,7 @@ func (l epLayer) owners(m sharding.Mesh) int { return max(m.Size(l.axis), 1) }
 // are split over axes. It is 1 if one rank has all experts, and if the tokens are whole over
 // the experts' axis: each rank then makes the rows of its own experts.
 func (l epLayer) members(m sharding.Mesh, axes []string) int {
-	if !slices.Contains(axes, l.axis) {
+	if !sharding.Over(axes, l.axis) {
 		return 1
 	}
 	return l.owners(m)
@@ -137,7 +137,7 @@ func (l epLayer) rowsSpec(m sharding.Mesh, axes []string, routing *graph.Value, 
 	}
 	pairs := l.accepted(l.groupTokens(m, axes, routing.Type.Shape[0]), m, axes) * each
 	split := axes
-	if l.owners(m) > 1 && !slices.Contains(axes, l.axis) {
+	if l.owners(m) > 1 && !sharding.Over(axes, l.axis) {
 		split = append(slices.Clone(axes), l.axis)
 	}
 	return sharding.Spec{

@@ -186,7 +186,7 @@ func (l epLayer) expertsOver(c *sharding.Context, w, routing *sharding.Spec, axe
 	w.Dims[0] = l.expertAxes(c.Mesh)
 	for _, a := range w.Dims[0] {
 		for _, d := range w.Dims[1:] {
-			if slices.Contains(d, a) {
+			if sharding.Over(d, a) {
 				return fmt.Errorf("axis %s splits the experts and cannot split another dimension of the weights; gather that with sharding_constraint", a)
 			}
 		}

@@ -130,10 +130,8 @@ func lowerAnyOrder(e *lowering.Emitter, name string, axes []int, out, in []lower
 	for d := range out[0].Type.Rank() {
 		spec.Dims[1+d] = out[0].Spec.At(d)
 	}
+	spec.Dims[0] = e.Mesh.Evenly(spec.Dims[0])
 	ranks := e.Mesh.Parts(spec.Dims[0])
-	if !e.Mesh.Even(spec.Dims[0], ranks) { // an axis has ranges for as many experts, which would cut the ranks' rows
-		return lowerInOrder(e, name, axes, out, in, kernel)
-	}
 	global := e.Eqn.Out[0].Type
 	global.Shape = append([]int{ranks}, global.Shape...)
 	part := e.Placed(global, spec)

@@ -48,7 +48,7 @@ func (k ShardingConstraintOp) Infer(in []graph.Type) ([]graph.Type, error) {
 			return nil, fmt.Errorf("the placement %s has %d entries for %d dimensions, want at most one for each", s, len(s.Dims), in[0].Rank())
 		}
 		for _, a := range axes {
-			if seen[a] {
+			if a = sharding.AxisOf(a); seen[a] {
 				return nil, fmt.Errorf("the placement %s uses axis %s twice, want it once", s, a)
 			}
 			seen[a] = true
@@ -102,6 +102,6 @@ func (k ShardingConstraintOp) Lower(e *lowering.Emitter, out, in []lowering.Buf)
 
 func (ShardingConstraintOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "t[..]", Formula: "y = x",
-		Params: "spec: per dimension, with commas between, the mesh axes that split it with dots between, or _ for none; missing ones are whole; at the end, such as {+dp+ep}, the axes along which sums stay pending",
+		Params: "spec: per dimension, with commas between, the mesh axes that split it with dots between, or _ for none; missing ones are whole; ep:even is the axis ep without its ranges of experts; at the end, such as {+dp+ep}, the axes along which sums stay pending",
 		Notes:  "Moves x by all_gather, all_to_all, reduce_scatter or all_sum as needed, and by nothing where each rank has its part already. Axes that the mesh does not have count as axes of size 1, so that a program runs on every mesh."}
 }

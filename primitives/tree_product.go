@@ -181,7 +181,7 @@ func (w *treeDots[T]) Piece(lo, hi int) {
 func (g GroupedOuterOp) treeSum(m sharding.Mesh, l epLayer, tokens int, axes []string) (treeSum, error) {
 	s := treeSum{blocks: g.Tree, axes: axes}
 	if members := l.members(m, axes); members > 1 {
-		s.axes = slices.DeleteFunc(slices.Clone(axes), func(a string) bool { return a == l.axis })
+		s.axes = slices.DeleteFunc(slices.Clone(axes), func(a string) bool { return sharding.AxisOf(a) == l.axis })
 	}
 	each, err := blocksOver(m, g.Tree, tokens, axes)
 	s.has = func(m sharding.Mesh, rank int) []int {

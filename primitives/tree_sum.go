@@ -72,7 +72,7 @@ func (s treeSum) inPairs(m sharding.Mesh, parts [][]subtree) bool {
 func (s treeSum) place(m sharding.Mesh, dec *sharding.Decision) {
 	if s.blocks > 0 && len(s.axes) > 0 && !s.inPairs(m, s.parts(m)) {
 		for i := range dec.Out {
-			dec.Out[i].Pending = slices.DeleteFunc(slices.Clone(dec.Out[i].Pending), func(a string) bool { return slices.Contains(s.axes, a) })
+			dec.Out[i].Pending = slices.DeleteFunc(slices.Clone(dec.Out[i].Pending), func(a string) bool { return sharding.Over(s.axes, a) })
 		}
 	}
 }
@@ -86,7 +86,7 @@ func blocksOver(m sharding.Mesh, blocks, n int, axes []string) (func(m sharding.
 			advice := fmt.Sprintf("split over at most %d ranks, and set Mesh.Blocks to %d", blocks, blocks)
 			for _, a := range axes {
 				if r := m.Ranges(a); r != nil && r.Len() == n {
-					advice = fmt.Sprintf("the ranges of axis %s, for %d experts, cut every dimension of %d; choose another size than the number of experts, such as a batch of %d", a, n, n, 2*n)
+					advice = fmt.Sprintf("the ranges of axis %s, for %d experts, cut a dimension of %d that is placed over %s; place it over %s", a, n, n, a, m.Evenly([]string{a})[0])
 				}
 			}
 			return nil, fmt.Errorf("%d indices over %s of %q, a tree of %d blocks, of which a rank would have a part; %s", n, strings.Join(axes, "."), m, blocks, advice)
@@ -123,7 +123,7 @@ func (s treeSum) over(m sharding.Mesh, t graph.Type, d int, axes []string) (tree
 func placeTree(c *sharding.Context, dec *sharding.Decision, blocks, i, d int) error {
 	axes := dec.In[i].At(d)
 	for _, a := range dec.Out[0].Pending {
-		if !slices.Contains(axes, a) {
+		if !sharding.Over(axes, a) {
 			return fmt.Errorf("the sum is pending over %s, too, which does not split dimension %d of argument %d, the one of the tree; bring that to one rank with sharding_constraint", a, d, i)
 		}
 	}

@@ -204,9 +204,9 @@ func (c *Context) distinct(f Factors, fs map[int]*factor) error {
 	by := map[string]int{}
 	for _, n := range slices.Sorted(maps.Keys(fs)) {
 		for i := 0; i < len(fs[n].axes); i++ {
-			a := fs[n].axes[i]
+			a := AxisOf(fs[n].axes[i])
 			o, ok := by[a]
-			if !ok || !slices.Contains(fs[o].axes, a) {
+			if !ok || !Over(fs[o].axes, a) {
 				by[a] = n
 				continue
 			}
@@ -218,7 +218,7 @@ func (c *Context) distinct(f Factors, fs map[int]*factor) error {
 			if !c.moves || x.ragged != nil {
 				return fmt.Errorf("%s and %s are both split over %s; gather one of them with sharding_constraint", fs[o].from, fs[n].from, a)
 			}
-			x.axes = x.axes[:slices.Index(x.axes, a)]
+			x.axes = x.axes[:slices.IndexFunc(x.axes, func(e string) bool { return AxisOf(e) == a })]
 		}
 	}
 	return nil
@@ -227,7 +227,7 @@ func (c *Context) distinct(f Factors, fs map[int]*factor) error {
 // split returns the bytes of the arguments with factor n split by axis a.
 func (c *Context) split(f Factors, n int, a string) (bytes int64) {
 	for i, dims := range f.In {
-		if d := slices.Index(dims, n); d >= 0 && slices.Contains(c.In[i].At(d), a) {
+		if d := slices.Index(dims, n); d >= 0 && Over(c.In[i].At(d), a) {
 			bytes += c.Type(i).Bytes()
 		}
 	}
@@ -280,7 +280,7 @@ func (c *Context) holder(axes []string) int {
 // holds reports whether all the axes split a value.
 func holds(s Spec, axes []string) bool {
 	split := s.Axes()
-	return !slices.ContainsFunc(axes, func(a string) bool { return !slices.Contains(split, a) })
+	return !slices.ContainsFunc(axes, func(a string) bool { return !slices.Contains(split, AxisOf(a)) })
 }
 
 // blocks explains in a message that types in blocks are cut between blocks.
@@ -326,7 +326,7 @@ func (c *Context) through(f Factors, fs map[int]*factor) passing {
 		used = append(used, x.axes...)
 	}
 	free := func(axes []string) bool {
-		return len(axes) > 0 && !slices.ContainsFunc(axes, func(a string) bool { return slices.Contains(used, a) })
+		return len(axes) > 0 && !slices.ContainsFunc(axes, func(a string) bool { return Over(used, a) })
 	}
 	switch f.Linear {
 	case LinearTogether:

@@ -16,7 +16,7 @@ type Axis struct {
 	Size int
 	// Ranges, if not nil, has a part for each rank along the axis: a dimension of
 	// Ranges.Len() indices, such as the experts, is cut into these parts. All other
-	// dimensions are cut as evenly as possible.
+	// dimensions, and those placed by Mesh.Evenly, are cut as evenly as possible.
 	Ranges ep.Split
 	// Machines is the number of machines of the ranks along the axis: equally many on
 	// each, with a machine's ranks next to each other. 0 and 1 mean one machine, or that
@@ -207,7 +207,38 @@ func (m Mesh) Size(axis string) int { return m.axis(axis).Size }
 
 // has reports whether the mesh has an axis of that name; a level is none.
 func (m Mesh) has(axis string) bool {
+	axis = AxisOf(axis)
 	return slices.ContainsFunc(m.Axes, func(a Axis) bool { return a.Name == axis })
+}
+
+const even = ":even"
+
+// Evenly returns axes as entries of a placement that cut a dimension as evenly as
+// possible, also if it has as many indices as an axis has experts in its Ranges: "ep:even"
+// for "ep" if that has Ranges. A batch is placed so.
+func (m Mesh) Evenly(axes []string) []string {
+	list := make([]string, len(axes))
+	for i, a := range axes {
+		list[i] = m.canonical(AxisOf(a) + even)
+	}
+	return list
+}
+
+// AxisOf returns the axis of an entry of a placement: "ep" for "ep" and for "ep:even".
+func AxisOf(entry string) string { return strings.TrimSuffix(entry, even) }
+
+// Over reports whether one of the entries of a placement is of the given axis.
+func Over(entries []string, axis string) bool {
+	return slices.ContainsFunc(entries, func(a string) bool { return AxisOf(a) == AxisOf(axis) })
+}
+
+// canonical returns an entry of a placement without Evenly's mark if the axis has no
+// ranges. It stays on a mesh that finds the axes for other meshes, see Dividing.
+func (m Mesh) canonical(entry string) string {
+	if axis := AxisOf(entry); m.Ranges(axis) == nil && !m.dividing {
+		return axis
+	}
+	return entry
 }
 
 // Machines returns the number of machines of the ranks along the axis, 1 if the mesh does
@@ -223,8 +254,12 @@ func Levels(axis string) (between, within string) { return axis + ":machines", a
 // axis returns the axis, or level of an axis, with the given name. Its size is 0 if the
 // mesh has none.
 func (m Mesh) axis(name string) Axis {
+	axis := AxisOf(name)
 	for _, a := range m.Axes {
-		if a.Name == name {
+		if a.Name == axis {
+			if axis != name {
+				a.Ranges = nil
+			}
 			return a
 		}
 		if a.Machines > 1 {
@@ -301,7 +336,7 @@ func (m Mesh) coord(rank int, axis string) int {
 // step returns the coordinate of a place along the axis or level, and the distance
 // between places with adjacent coordinates. Both are 0 if the mesh has no such axis.
 func (m Mesh) step(place int, axis string) (coord, step int) {
-	step = 1
+	step, axis = 1, AxisOf(axis)
 	for i := len(m.Axes) - 1; i >= 0; i-- {
 		a := m.Axes[i]
 		if a.Name == axis {
@@ -360,11 +395,11 @@ func (m Mesh) Group(rank int, axes []string) []int {
 	return out
 }
 
-// ordered returns the axes that are in set, in mesh order.
+// ordered returns the axes of the entries in set, in mesh order.
 func (m Mesh) ordered(set []string) []string {
 	var out []string
 	for _, a := range m.Axes {
-		if slices.Contains(set, a.Name) {
+		if Over(set, a.Name) {
 			out = append(out, a.Name)
 		}
 	}

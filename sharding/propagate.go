@@ -343,7 +343,7 @@ func decide(c *Context) (Decision, error) {
 func (c *Context) rowsLike(rows, constant Spec) Spec {
 	out := Spec{Dims: slices.Clone(rows.Dims), Ragged: rows.Ragged}
 	for d := 1; d < len(out.Dims); d++ {
-		out.Dims[d] = slices.DeleteFunc(slices.Clone(constant.At(d)), func(a string) bool { return slices.Contains(rows.At(0), a) })
+		out.Dims[d] = slices.DeleteFunc(slices.Clone(constant.At(d)), func(a string) bool { return Over(rows.At(0), a) })
 	}
 	return out
 }

@@ -12,9 +12,10 @@ import (
 
 // Spec is the placement of one value on a mesh.
 type Spec struct {
-	// Dims holds, per dimension, the mesh axes splitting it as evenly as possible (see
-	// Part). The first axis is the major one. A dimension with a missing or empty entry
-	// is whole on every rank. An axis occurs at most once in a Spec.
+	// Dims holds, per dimension, the mesh axes splitting it as evenly as possible, or by
+	// their ranges (see Mesh.Cut and Mesh.Evenly). The first axis is the major one. A dimension
+	// with a missing or empty entry is whole on every rank. An axis occurs at most once in
+	// a Spec.
 	Dims [][]string
 	// Ragged, if not nil, declares that dimension 0 is rows in expert order. The number
 	// of rows on a rank is known only when the program runs.
@@ -66,8 +67,8 @@ func Split(dims ...string) Spec {
 
 // ParseSpec reads a Spec in the syntax of -place, such as "dp.ep" or "_,tp": one entry
 // per dimension, separated by commas; axes within an entry separated by dots; "_" for a
-// whole dimension. Missing entries are whole. Axes with pending sums are in braces at the
-// end, as in "_,tp{+dp+ep}".
+// whole dimension. Missing entries are whole. "ep:even" is the axis ep without its ranges
+// (see Mesh.Evenly). Axes with pending sums are in braces at the end, as in "_,tp{+dp+ep}".
 func ParseSpec(s string) (Spec, error) {
 	var dims []string
 	text, sums, pending := strings.Cut(s, "{")
@@ -89,7 +90,7 @@ func ParseSpec(s string) (Spec, error) {
 		d = strings.TrimSpace(d)
 		if d != "" && d != "_" {
 			for _, a := range strings.Split(d, ".") {
-				if !axisName(a) {
+				if !axisName(AxisOf(a)) {
 					return Spec{}, fmt.Errorf("sharding: placement %s: %s is no axis name; write one entry per dimension, such as dp.ep,_", quoted.Text(s), quoted.Text(a))
 				}
 			}
@@ -178,7 +179,9 @@ func (s Spec) Whole() bool {
 func (s Spec) Axes() []string {
 	var out []string
 	for _, d := range s.Dims {
-		out = append(out, d...)
+		for _, a := range d {
+			out = append(out, AxisOf(a))
+		}
 	}
 	return out
 }
@@ -229,14 +232,14 @@ func (s Spec) Check(m Mesh, t graph.Type) (Spec, error) {
 		for _, a := range s.At(i) {
 			n := m.Size(a)
 			if !m.has(a) {
-				return s, fmt.Errorf("the mesh %q has no axis %s; split over an axis that it has, or add %s=size to it", m, a, a)
+				return s, fmt.Errorf("the mesh %q has no axis %s; split over an axis that it has, or add %s=size to it", m, AxisOf(a), AxisOf(a))
 			}
-			if seen[a] {
-				return s, fmt.Errorf("the placement %s uses axis %s twice, want it once", s, a)
+			if axis := AxisOf(a); seen[axis] {
+				return s, fmt.Errorf("the placement %s uses axis %s twice, want it once", s, axis)
 			}
-			seen[a] = true
+			seen[AxisOf(a)] = true
 			if n > 1 {
-				out.Dims[i] = append(out.Dims[i], a)
+				out.Dims[i] = append(out.Dims[i], m.canonical(a))
 			}
 		}
 	}

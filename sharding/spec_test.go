@@ -24,7 +24,7 @@ func pending(s sharding.Spec, axes ...string) sharding.Spec {
 
 func TestParseSpec(t *testing.T) {
 	for text, want := range map[string]string{
-		"": "_", "_": "_", "dp": "dp", "dp.ep": "dp.ep", "_,tp": "_,tp", " dp.ep , _,, tp ": "dp.ep,_,_,tp", "a,": "a,_", "{+dp}": "_{+dp}", "_,tp {+dp+ep} ": "_,tp{+dp+ep}",
+		"": "_", "_": "_", "dp": "dp", "dp.ep": "dp.ep", "_,tp": "_,tp", " dp.ep , _,, tp ": "dp.ep,_,_,tp", "a,": "a,_", "{+dp}": "_{+dp}", "_,tp {+dp+ep} ": "_,tp{+dp+ep}", "dp.ep:even,_": "dp.ep:even,_",
 	} {
 		s := spec(t, text)
 		if s.String() != want {
@@ -37,7 +37,7 @@ func TestParseSpec(t *testing.T) {
 			t.Errorf("Split of %q is another", s)
 		}
 	}
-	for _, text := range []string{"dp.", ".", "dp ep", "1a", "a..b", "a._", "+a"} {
+	for _, text := range []string{"dp.", ".", "dp ep", "1a", "a..b", "a._", "+a", ":even", "a:even:even", "a:odd", "a:machine"} {
 		_, err := sharding.ParseSpec(text)
 		require.ErrorContains(t, err, "is no axis name; write one entry per dimension, such as dp.ep,_", text)
 	}
@@ -46,7 +46,7 @@ func TestParseSpec(t *testing.T) {
 func TestParsePending(t *testing.T) {
 	for text, want := range map[string]string{
 		"{": "write the axes of pending sums at the end", "{dp}": "write the axes of pending sums at the end", "{+dp},_": "write the axes of pending sums at the end",
-		"{+}": `"" is no axis name`, "a{+1}": `"1" is no axis name`, "{+a++b}": `"" is no axis name`,
+		"{+}": `"" is no axis name`, "a{+1}": `"1" is no axis name`, "{+a:even}": `"a:even" is no axis name`, "{+a++b}": `"" is no axis name`,
 	} {
 		_, err := sharding.ParseSpec(text)
 		require.ErrorContains(t, err, want, text)
@@ -121,6 +121,17 @@ func TestSpecCheck(t *testing.T) {
 			t.Errorf("%s changes when checked again: %s, %v", c.want, again.Format(f), err)
 		}
 	}
+	ranges := mesh(t, "dp=2,ep=16:11/5")
+	for text, want := range map[string]string{"dp:even.ep:even": "f32[16@dp.ep:even,6]", "ep": "f32[16@ep,6]", "_,ep:even": "f32[16,6@ep:even]"} {
+		s, err := spec(t, text).Check(ranges, f)
+		require.NoError(t, err)
+		require.Equal(t, want, s.Format(f), "the mark stays where the axis has ranges")
+	}
+	for _, text := range []string{"ep,ep:even", "ep:even.ep", "ep:even{+ep}"} {
+		_, err := spec(t, text).Check(ranges, f)
+		require.ErrorContains(t, err, "uses axis ep twice, want it once", text)
+	}
+	require.Equal(t, []string{"dp", "ep:even", "tp"}, ranges.Evenly([]string{"dp", "ep", "tp"}))
 	s, err := spec(t, "").Check(m, graph.T(graph.F32))
 	require.NoError(t, err, "a scalar")
 	require.True(t, s.Whole())

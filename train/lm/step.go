@@ -70,7 +70,7 @@ func Splits(m sharding.Mesh, exact bool) (ranks int, err error) {
 func Places(m sharding.Mesh, inputs ...string) map[string]sharding.Spec {
 	places := map[string]sharding.Spec{}
 	for _, name := range inputs {
-		places[name] = sharding.Spec{Dims: [][]string{Axes(m)}}
+		places[name] = sharding.Spec{Dims: [][]string{m.Evenly(Axes(m))}}
 	}
 	return places
 }

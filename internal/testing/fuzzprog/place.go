@@ -11,7 +11,7 @@ import (
 // Meshes returns the meshes for placing programs. Constraints in programs name their
 // axes.
 func Meshes() []string {
-	return []string{"a=2", "ep=2", "dp=2,ep=2", "a=2,b=2", "a=3", "a=2,b=3", "a=5", "ep=3", "ep=2x2"}
+	return []string{"a=2", "ep=2", "dp=2,ep=2", "a=2,b=2", "a=3", "a=2,b=3", "a=5", "ep=3", "ep=2x2", "a=2,ep=4:3/1"}
 }
 
 // Place returns a random placement of p's inputs on m, of one of three kinds: each axis
@@ -36,7 +36,11 @@ func Place(p *graph.Program, m sharding.Mesh, seed uint64) map[string]sharding.S
 			a := m.Axes[i]
 			for _, d := range r.Perm(v.Rank()) {
 				if batch >= 0 && d == 0 && v.Dim(0) == batch || batch < 0 && r.IntN(100) < percent {
-					s.Dims[d] = append(slices.Clone(s.Dims[d]), a.Name)
+					entry := []string{a.Name}
+					if a.Ranges != nil && r.IntN(2) == 0 {
+						entry = m.Evenly(entry)
+					}
+					s.Dims[d] = append(slices.Clone(s.Dims[d]), entry...)
 					break
 				}
 			}
