@@ -26,7 +26,7 @@ const (
 // affine reports whether to quantise a parameter in MLX's affine format: a matrix other than a router, with rows of
 // whole groups.
 func (j *conversion) affine(p nn.Param) bool {
-	part := checkpoint.NamesOf(j.m.Family).Role(strings.Replace(p.Name, "*", "0", 1)).Part
+	part := checkpoint.NamesOf(j.m.Family.Name).Role(strings.Replace(p.Name, "*", "0", 1)).Part
 	return j.o.Affine != (nn.Affine{}) && p.Type.Rank() > 1 && strings.HasSuffix(p.Name, ".weight") && part != checkpoint.Router &&
 		p.Type.Shape[p.Type.Rank()-1]%j.o.Affine.GroupSize == 0
 }

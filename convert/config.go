@@ -68,7 +68,7 @@ func (j *conversion) sameKeys() (meta []gguf.Meta, err error) {
 
 // newKeys returns GGUF metadata for a Hugging Face folder.
 func (j *conversion) newKeys(name string) ([]gguf.Meta, error) {
-	architecture := models.Architecture(j.m.Family, checkpoint.GGUF)
+	architecture := j.m.Family.GGUF
 	meta := []gguf.Meta{{Key: "general.architecture", Value: architecture}, {Key: "general.type", Value: "model"}, {Key: "general.name", Value: name}}
 	have := map[string]bool{}
 	for _, s := range j.m.Settings {
@@ -147,35 +147,18 @@ func (j *conversion) endTokens(first int32) ([]int32, error) {
 	return all, nil
 }
 
-// nothing reports whether a setting's value stands for its absence.
-func nothing(v any) bool {
-	switch v := v.(type) {
-	case int:
-		return v == 0
-	case float64:
-		return v == 0
-	case []int:
-		return len(v) == 0
-	case []string:
-		return len(v) == 0
-	case string:
-		return v == "default"
-	}
-	return v == nil
-}
-
 // unsaid reports whether files may omit a setting, because its value is implied.
-func unsaid(s models.Setting) bool { return s.Value == nil || s.Usual && nothing(s.Value) }
+func unsaid(s models.Setting) bool { return s.Value == nil || s.Usual && models.Absent(s.Value) }
 
 const generationName = "generation_config.json"
 
 // Describe returns the files other than tensors that a Hugging Face folder of the model c needs, by name:
 // config.json, declaring matrices of element type t, and the tokenizer's files. It is an error if Model could not
-// write such a folder.
-func Describe(c *checkpoint.Checkpoint, t graph.DType) (map[string][]byte, error) {
-	j := &conversion{o: Options{Layout: Safetensors, Type: t}, c: c}
+// write such a folder. The given families are tried before those of package models.
+func Describe(c *checkpoint.Checkpoint, t graph.DType, families ...models.Family) (map[string][]byte, error) {
+	j := &conversion{o: Options{Layout: Safetensors, Type: t, Families: families}, c: c}
 	var err error
-	if j.m, err = models.Open(c); err == nil {
+	if j.m, err = models.Open(c, families...); err == nil {
 		err = j.find()
 	}
 	if err == nil {
@@ -258,7 +241,7 @@ func (j *conversion) setConfig(files map[string][]byte, values map[string]any) e
 // of the number of experts in transformers 5. It also states the settings that default differently in mlx-lm and
 // transformers.
 func (j *conversion) respell(values map[string]any) {
-	for _, name := range append(countsOfExperts(), "rope_parameters", "partial_rotary_factor") {
+	for _, name := range append(models.CountsOfExperts(), "rope_parameters", "partial_rotary_factor") {
 		delete(values, name)
 	}
 	values["rope_scaling"] = nil
@@ -266,17 +249,17 @@ func (j *conversion) respell(values map[string]any) {
 		"first_k_dense_replace": 0, "mlp_only_layers": []int{}, "n_group": 1, "topk_group": 1, "n_shared_experts": nil, "q_lora_rank": nil,
 		"partial_rotary_factor": json.Number("1.0"),
 	}
-	for _, name := range unlimited(j.m.Family) {
+	for _, name := range j.m.Family.MLX.Known() {
 		if v, ok := absent[name]; ok {
 			values[name] = v
 		}
 	}
 	for _, s := range j.m.Settings {
-		name := spelled(j.m.Family, s.Name)
+		name := j.m.Family.Spelled(s.Name)
 		if name == "" || s.Value == nil || strings.HasPrefix(name, "quantization_config.") { // these describe the elements of the source files
 			continue
 		}
-		if _, ok := absent[name]; nothing(s.Value) && (ok || !j.states(name)) {
+		if _, ok := absent[name]; models.Absent(s.Value) && (ok || !j.states(name)) {
 			continue
 		}
 		set(values, name, j.value(s.Value))
@@ -290,7 +273,7 @@ func (j *conversion) respell(values map[string]any) {
 // it. A member of an object needs no value if the object is present, except rope_type.
 func (j *conversion) states(name string) bool {
 	_, member, ok := strings.Cut(name, ".")
-	return models.Default(j.m.Family, name) != nil && (!ok || member == "rope_type")
+	return j.m.Family.Defaults[name] != nil && (!ok || member == "rope_type")
 }
 
 // value returns a setting's value for config.json.
@@ -335,15 +318,15 @@ func (j *conversion) describeGGUF() (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	values := map[string]any{"model_type": j.m.Family, "architectures": []string{className(j.m.Family)}, "torch_dtype": torchName(t)}
+	values := map[string]any{"model_type": j.m.Family.Name, "architectures": []string{className(j.m.Family.Name)}, "torch_dtype": torchName(t)}
 	for _, s := range j.m.Settings {
 		if s.Name == "" && !s.Usual {
 			return nil, fmt.Errorf("%s: %s is %v, and %s has nothing for it", j.c.Config.Path, s.GGUF, s.Value, checkpoint.ConfigName)
 		}
-		if s.Name == "" || s.Value == nil || nothing(s.Value) && !j.states(s.Name) {
+		if s.Name == "" || s.Value == nil || models.Absent(s.Value) && !j.states(s.Name) {
 			continue
 		}
-		if s.Name == "q_lora_rank" && nothing(s.Value) { // null for no rank, because an absent setting means 1536
+		if s.Name == "q_lora_rank" && models.Absent(s.Value) { // null for no rank, because an absent setting means 1536
 			values[s.Name] = nil
 			continue
 		}

@@ -43,6 +43,8 @@ type Options struct {
 	// starting at row, in the order of the model's files. It may return the given rows, or others of the same shape
 	// with any element type. Calls are not concurrent.
 	Change func(p nn.Param, expert, row int, rows array.Array) (array.Array, error)
+	// Families are tried before those of package models.
+	Families []models.Family
 	// LeftOut, if not nil, is called with the names of tensors omitted from the new files: the multi-token prediction
 	// layers, which package models does not support. The new files do not declare these layers.
 	LeftOut func(names []string)
@@ -106,7 +108,7 @@ func (j *conversion) convert(dst, src string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, j.c.Close()) }()
-	if j.m, err = models.Open(j.c); err != nil {
+	if j.m, err = models.Open(j.c, j.o.Families...); err != nil {
 		return err
 	}
 	if err := j.heeded(); err != nil {

@@ -70,7 +70,7 @@ type matrices struct {
 
 // sources returns the tensors of the new files.
 func (j *conversion) sources() (all []tensor.Source, err error) {
-	transposed := models.Transposed(j.m.Family)
+	transposed := models.Transposed(j.m.Family.Name)
 	for _, p := range j.params {
 		want, err := j.typeOf(p.Param)
 		if err != nil {

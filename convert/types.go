@@ -43,7 +43,7 @@ func (o Options) check() error {
 // rows that are not whole blocks get the next type with smaller blocks.
 func (j *conversion) typeOf(p nn.Param) (graph.DType, error) {
 	stored, want := p.Type.DType, j.o.Type
-	part := checkpoint.NamesOf(j.m.Family).Role(strings.Replace(p.Name, "*", "0", 1)).Part
+	part := checkpoint.NamesOf(j.m.Family.Name).Role(strings.Replace(p.Name, "*", "0", 1)).Part
 	if want == graph.NoDType {
 		want = stored
 	}

@@ -83,7 +83,7 @@ func TestNamesForPEFT(t *testing.T) {
 		l := nn.LoRA{Rank: 2, Alpha: 6}
 		list, err := adaptersOf(m, c, &l)
 		require.NoError(t, err)
-		files, err := peft.Describe(peft.Adapter{LoRA: l, Family: m.Family}, list)
+		files, err := peft.Describe(peft.Adapter{LoRA: l, Layout: m.Family.Adapters}, list)
 		require.NoError(t, err)
 		var got struct {
 			Modules    []string           `json:"target_modules"`
@@ -132,8 +132,8 @@ func TestFusedAdapters(t *testing.T) {
 				}
 			}
 			folder := t.TempDir()
-			require.NoError(t, peft.Write(folder, peft.Adapter{LoRA: l, Family: m.Family}, list, arrays))
-			a, err := peft.Open(folder, m.Family)
+			require.NoError(t, peft.Write(folder, peft.Adapter{LoRA: l, Layout: m.Family.Adapters}, list, arrays))
+			a, err := peft.Open(folder, m.Family.Adapters)
 			require.NoError(t, err)
 			back, err := models.AdaptersOf(m, c, a.LoRA)
 			require.NoError(t, err)

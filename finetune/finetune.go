@@ -197,7 +197,7 @@ func (t *tuning) adapt() (err error) {
 		t.adapters, err = adaptersOf(t.m, t.c, &t.o.LoRA)
 		return err
 	}
-	from, err := peft.Open(t.o.From, t.m.Family)
+	from, err := peft.Open(t.o.From, t.m.Family.Adapters)
 	if err != nil {
 		return err
 	}
@@ -346,7 +346,7 @@ func filler(w *models.Weight) func(runtime.Part) error {
 // facts returns the settings stored in checkpoints.
 func (t *tuning) facts() map[string]string {
 	f := map[string]string{
-		"model": t.m.Family, "mesh": t.o.Mesh.String(), "steps": fmt.Sprint(t.o.Steps), "batch": fmt.Sprint(t.o.Rows), "length": fmt.Sprint(t.o.Length),
+		"model": t.m.Family.Name, "mesh": t.o.Mesh.String(), "steps": fmt.Sprint(t.o.Steps), "batch": fmt.Sprint(t.o.Rows), "length": fmt.Sprint(t.o.Length),
 		"rate": fmt.Sprint(t.o.Rate), "warm": fmt.Sprint(t.o.Warm), "decay": fmt.Sprint(t.o.Decay), "clip": fmt.Sprint(t.o.Clip), "seed": fmt.Sprint(t.o.Seed),
 		"data": strings.Join(t.o.Data, " "), "tokens": fmt.Sprint(t.sets[0].Tokens()), "all": fmt.Sprint(t.o.All), "exact": fmt.Sprint(t.o.Exact), "microbatches": fmt.Sprint(max(1, t.o.Microbatches)),
 	}

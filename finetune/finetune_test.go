@@ -236,7 +236,7 @@ func TestRun(t *testing.T) {
 	for _, want := range []string{"4 documents", "trains 7168 numbers in 14 adapters beside 16016 of the model", "memory: ", " for 1 rank: state ", fmt.Sprintf("held-out loss %.4f after 8 steps", r.After), "the adapter is in " + o.Out} {
 		require.Contains(t, said, want)
 	}
-	a, err := peft.Open(o.Out, "olmoe")
+	a, err := peft.Open(o.Out, peft.Layout{Experts: true})
 	require.NoError(t, err)
 	require.Equal(t, 2.0, a.LoRA.Scale())
 	require.NoError(t, a.Close())

@@ -21,7 +21,7 @@ func TestGGUF(t *testing.T) {
 	require.NoError(t, convert.Model(context.Background(), file, folder, convert.Options{Layout: convert.GGUF}))
 	adapter := func(model string, o Options) (map[string]array.Array, Result) {
 		r := run(t, model, o)
-		a, err := peft.Open(o.Out, "llama")
+		a, err := peft.Open(o.Out, peft.Layout{})
 		require.NoError(t, err)
 		c, m, _ := open(t, model)
 		l := a.LoRA

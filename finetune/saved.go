@@ -18,7 +18,7 @@ func (t *tuning) saved(params []nn.Param) (m *snapshot.Model, err error) {
 	name := peft.TensorName
 	if t.o.All {
 		name = nameInFiles
-		m.Files, err = convert.Describe(t.c, graph.F32)
+		m.Files, err = convert.Describe(t.c, graph.F32, t.m.Family)
 	} else {
 		m.Files, err = peft.Describe(t.adapter(), t.adapters)
 	}
@@ -42,5 +42,5 @@ func nameInFiles(param string) string {
 
 // adapter returns the adapter's description.
 func (t *tuning) adapter() peft.Adapter {
-	return peft.Adapter{LoRA: t.o.LoRA, Base: t.c.Path, Family: t.m.Family}
+	return peft.Adapter{LoRA: t.o.LoRA, Base: t.c.Path, Layout: t.m.Family.Adapters}
 }

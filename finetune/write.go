@@ -1,6 +1,7 @@
 package finetune
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,7 +61,7 @@ func (t *tuning) write(ctx context.Context, run *train.Run, failed bool) error {
 
 // merging returns the options for writing the merged model.
 func (t *tuning) merging() convert.Options {
-	return convert.Options{Layout: convert.LayoutOf(t.o.Merge), Type: t.o.MergeType}
+	return convert.Options{Layout: convert.LayoutOf(t.o.Merge), Type: t.o.MergeType, Families: []models.Family{t.m.Family}}
 }
 
 // model returns the folder for a model with all weights trained.
@@ -75,7 +76,7 @@ func (t *tuning) writeModel(ctx context.Context, arrays map[string]array.Array) 
 	}
 	defer func() { err = errors.Join(err, remove()) }()
 	made := filepath.Join(beside, "model")
-	if err := convert.Model(ctx, made, t.c.Path, convert.Options{Layout: convert.Safetensors, Change: collected(replaced(arrays))}); err != nil {
+	if err := convert.Model(ctx, made, t.c.Path, convert.Options{Layout: convert.Safetensors, Families: []models.Family{t.m.Family}, Change: collected(replaced(arrays))}); err != nil {
 		return err
 	}
 	earlier := filepath.Join(beside, "earlier")
@@ -94,19 +95,15 @@ func (t *tuning) writeModel(ctx context.Context, arrays map[string]array.Array) 
 
 // writeMLX writes the adapter for mlx-lm.
 func (t *tuning) writeMLX(arrays map[string]array.Array) error {
-	experts := "switch_mlp"
-	if t.m.Family == "gpt_oss" {
-		experts = "experts"
-	}
+	mlx := t.m.Family.MLX
 	for _, a := range t.adapters {
-		sigmoid := strings.HasPrefix(t.m.Family, "deepseek") || t.m.Family == "glm4_moe" // there the router is no linear layer
-		if strings.HasSuffix(a.Name, ".kv_b_proj") || sigmoid && strings.HasSuffix(a.Name, ".mlp.gate") {
+		if strings.HasSuffix(a.Name, ".kv_b_proj") || mlx.RouterAlone && strings.HasSuffix(a.Name, ".mlp.gate") {
 			t.say("mlx-lm has no matrix %s, so there is no adapter for it", a.Name)
 			return nil
 		}
 	}
 	path := filepath.Join(t.o.Out, "mlx")
-	if err := peft.WriteMLX(path, t.adapter(), t.adapters, models.Reordered(t.m, t.c, arrays, false), experts); err != nil {
+	if err := peft.WriteMLX(path, t.adapter(), t.adapters, models.Reordered(t.m, t.c, arrays, false), cmp.Or(mlx.Experts, "switch_mlp")); err != nil {
 		return err
 	}
 	t.say("for mlx-lm it is in %s", path)

@@ -33,7 +33,7 @@ func OpenAdapters(folder string, m *Model, c *checkpoint.Checkpoint) (a *Adapter
 	if folder, err = checkpoint.Snapshot(folder); err != nil {
 		return nil, fmt.Errorf("models: %w", err)
 	}
-	from, err := peft.Open(folder, m.Family)
+	from, err := peft.Open(folder, m.Family.Adapters)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func noMatrix(m *Model, c *checkpoint.Checkpoint, target string) error {
 			ends = append(ends, end)
 		}
 	}
-	return errors.Join(fmt.Errorf("%s: target %s is no matrix that can have an adapter; %s has %s", c.Path, quoted.Name(target), m.Family, strings.Join(ends, ", ")), err)
+	return errors.Join(fmt.Errorf("%s: target %s is no matrix that can have an adapter; %s has %s", c.Path, quoted.Name(target), m.Family.Name, strings.Join(ends, ", ")), err)
 }
 
 // adaptersOf returns the matrices of a model selected for adapters, and the targets that match no matrix.

@@ -10,28 +10,30 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// reader reads a model's settings and records which ones were read. After an error, all further reads return zeros.
-type reader struct {
-	files *checkpoint.Checkpoint
-	c     checkpoint.Config
-	read  map[string]bool // settings requested by the family
-	// defaults are the family's values for settings missing from config.json.
-	defaults map[string]any
-	said     []Setting // the settings found
+// Reader reads a model's settings and records which ones were read. After an error, all further reads return zeros.
+type Reader struct {
+	files  *checkpoint.Checkpoint
+	c      checkpoint.Config
+	read   map[string]bool // settings requested by the family
+	family Family
+	said   []Setting // the settings found
 	// fractions is set if YaRN's range of pairs begins and ends between two pairs, which GGUF files do not state.
 	fractions bool
 	factors   []float32 // of the position frequencies; nil if numbers suffice to describe them in GGUF files
 	err       error
 }
 
-func newReader(c *checkpoint.Checkpoint) *reader {
-	return &reader{files: c, c: c.Config, read: map[string]bool{}, defaults: defaults(c.Config.Architecture)}
+func newReader(c *checkpoint.Checkpoint, f Family) *Reader {
+	return &Reader{files: c, c: c.Config, read: map[string]bool{}, family: f}
 }
 
-// keys are a setting's names in config.json and in GGUF files.
-type keys [2]string
+// GGUF reports whether the settings are those of a GGUF file.
+func (r *Reader) GGUF() bool { return r.c.GGUF() }
 
-func (r *reader) key(k keys) string {
+// Keys are a setting's names in config.json and in GGUF files.
+type Keys [2]string
+
+func (r *Reader) key(k Keys) string {
 	key := k[0]
 	if r.c.GGUF() {
 		key = k[1]
@@ -40,8 +42,8 @@ func (r *reader) key(k keys) string {
 	return key
 }
 
-// size returns a required setting of at least 1.
-func (r *reader) size(k keys) int {
+// Size returns a required setting of at least 1.
+func (r *Reader) Size(k Keys) int {
 	n, ok, err := r.c.Int(r.key(k))
 	if d, is := r.fallback(k).(int); is {
 		n, ok = d, true
@@ -51,88 +53,90 @@ func (r *reader) size(k keys) int {
 	} else if err == nil && n < 1 {
 		err = fmt.Errorf("%s: %s is 0, want at least 1", r.c.Path, r.named(r.key(k)))
 	}
-	r.fail(err)
-	r.say(k, n, false)
+	r.Fail(err)
+	r.Say(k, n, false)
 	return n
 }
 
-// sizeOr returns a setting, or other if it is missing or 0.
-func (r *reader) sizeOr(k keys, other int) int {
+// SizeOr returns a setting, or other if it is missing or 0.
+func (r *Reader) SizeOr(k Keys, other int) int {
 	n := or(r, k, r.c.Int, other)
 	if n == 0 {
 		n = other
 	}
-	r.say(k, n, n == other)
+	r.Say(k, n, n == other)
 	return n
 }
 
-func (r *reader) numberOr(k keys, other float64) float64 { return or(r, k, r.c.Float, other) }
+// NumberOr returns a number, or other if it is missing.
+func (r *Reader) NumberOr(k Keys, other float64) float64 { return or(r, k, r.c.Float, other) }
 
-// flagOr returns a Boolean setting. Like transformers, it takes an explicit null as false.
-func (r *reader) flagOr(k keys, other bool) bool {
+// FlagOr returns a Boolean setting. Like transformers, it takes an explicit null as false.
+func (r *Reader) FlagOr(k Keys, other bool) bool {
 	if key := r.key(k); !r.c.GGUF() && key != "" && r.c.Has(key) {
 		if _, ok := r.c.Value(key); !ok {
-			r.say(k, false, !other)
+			r.Say(k, false, !other)
 			return false
 		}
 	}
 	return or(r, k, r.c.Bool, other)
 }
 
-// flagOrTensor returns a setting of config.json, or other if it is missing. In GGUF files the presence of a tensor
+// FlagOrTensor returns a setting of config.json, or other if it is missing. In GGUF files the presence of a tensor
 // sets it.
-func (r *reader) flagOrTensor(key string, other bool, tensor string) bool {
+func (r *Reader) FlagOrTensor(key string, other bool, tensor string) bool {
 	x := false
 	if r.c.GGUF() {
 		_, err := r.files.Tensor(tensor)
 		x = err == nil
 	} else {
-		x = r.flagOr(keys{key}, other)
+		x = r.FlagOr(Keys{key}, other)
 	}
-	r.say(keys{key}, x, true)
+	r.Say(Keys{key}, x, true)
 	return x
 }
 
-func (r *reader) textOr(k keys, other string) string { return or(r, k, r.c.Text, other) }
+// TextOr returns a text, or other if it is missing.
+func (r *Reader) TextOr(k Keys, other string) string { return or(r, k, r.c.Text, other) }
 
 // or returns a setting using get. If config.json lacks the setting, or returns the family's default. Without a
 // default, or if the setting is null, it returns other. For GGUF files it always falls back to other.
-func or[T comparable](r *reader, k keys, get func(string) (T, bool, error), other T) T {
+func or[T comparable](r *Reader, k Keys, get func(string) (T, bool, error), other T) T {
 	x, ok, err := get(r.key(k))
 	if d, is := r.fallback(k).(T); is {
 		other = d
 	}
-	if r.fail(err); !ok {
+	if r.Fail(err); !ok {
 		x = other
 	}
-	r.say(k, x, x == other)
+	r.Say(k, x, x == other)
 	return x
 }
 
 // fallback returns the family's default for a setting missing from config.json; nil if it is present or has no
 // default. Members of an object have defaults only if the whole object is missing, null or empty.
-func (r *reader) fallback(k keys) any {
+func (r *Reader) fallback(k Keys) any {
 	if r.c.GGUF() {
 		return nil
 	}
 	if object, _, member := strings.Cut(k[0], "."); member {
 		if v, _ := r.c.Value(object); !states(v) {
-			return r.defaults[k[0]]
+			return r.family.Defaults[k[0]]
 		}
 		return nil
 	}
 	if r.c.Has(k[0]) {
 		return nil
 	}
-	return r.defaults[k[0]]
+	return r.family.Defaults[k[0]]
 }
 
 // list returns a setting of config.json that is a list of integers or of texts, or nil if it is missing.
-func list[T int | string](r *reader, key, want string) []T {
+func list[T int | string](r *Reader, key, want string) []T {
 	if r.c.GGUF() {
 		return nil
 	}
-	v, ok := r.c.Value(r.key(keys{key}))
+	v, ok := r.c.Value(r.key(Keys{key}))
 	if !ok {
 		return nil
 	}
@@ -147,15 +151,15 @@ func list[T int | string](r *reader, key, want string) []T {
 		out = append(out, x)
 	}
 	if !ok {
-		r.fail(fmt.Errorf("%s: %s is %s, want a list of %s", r.c.Path, key, quoted.Name(fmt.Sprint(v)), want))
+		r.Fail(fmt.Errorf("%s: %s is %s, want a list of %s", r.c.Path, key, quoted.Name(fmt.Sprint(v)), want))
 	}
-	r.say(keys{key}, out, len(out) == 0)
+	r.Say(Keys{key}, out, len(out) == 0)
 	return out
 }
 
-// either returns the first of a setting's names that is present, or the first name if none is. It is an error if
+// Either returns the first of a setting's names that is present, or the first name if none is. It is an error if
 // config.json has several of them with different values.
-func (r *reader) either(names ...keys) keys {
+func (r *Reader) Either(names ...Keys) Keys {
 	found := names[0]
 	var first any
 	for _, k := range names {
@@ -165,44 +169,48 @@ func (r *reader) either(names ...keys) keys {
 		case first == nil:
 			found, first = k, v
 		case !r.c.GGUF() && !reflect.DeepEqual(v, first):
-			r.fail(fmt.Errorf("%s: %s is %v and %s is %v, which name the same setting; take one of them out", r.c.Path, r.key(found), first, r.key(k), v))
+			r.Fail(fmt.Errorf("%s: %s is %v and %s is %v, which name the same setting; take one of them out", r.c.Path, r.key(found), first, r.key(k), v))
 		}
 	}
 	return found
 }
 
-// experts returns the setting for the number of experts per layer. name is the family's; transformers maps the
-// others to it.
-func (r *reader) experts(name string) keys {
+// Experts returns the number of experts per layer. transformers maps other names of it to the family's.
+func (r *Reader) Experts() int {
 	const gguf = ".expert_count"
-	return r.either(keys{name, gguf}, keys{"num_experts", gguf}, keys{"num_local_experts", gguf}, keys{"n_routed_experts", gguf})
+	names := []Keys{{r.family.Experts, gguf}}
+	for _, name := range CountsOfExperts() {
+		names = append(names, Keys{name, gguf})
+	}
+	return r.Size(r.Either(names...))
 }
 
-// only fails if a setting is present with a value other than those in want, so that nothing affecting results is
+// Only fails if a setting is present with a value other than those in want, so that nothing affecting results is
 // ignored.
-func (r *reader) only(k keys, want ...string) {
+func (r *Reader) Only(k Keys, want ...string) {
 	v, ok := r.c.Value(r.key(k))
 	if ok && r.key(k) != "" && !slices.Contains(want, fmt.Sprint(v)) {
-		r.fail(fmt.Errorf("%s: %s is %s, want %s: gomoe knows no other for this architecture", r.c.Path, r.named(r.key(k)), quoted.Name(fmt.Sprint(v)), strings.Join(want, " or ")))
+		r.Fail(fmt.Errorf("%s: %s is %s, want %s: gomoe knows no other for this architecture", r.c.Path, r.named(r.key(k)), quoted.Name(fmt.Sprint(v)), strings.Join(want, " or ")))
 	}
 }
 
 // named returns a key as spelled in the file: keys of GGUF files begin with the architecture.
-func (r *reader) named(key string) string {
+func (r *Reader) named(key string) string {
 	if strings.HasPrefix(key, ".") {
 		return r.c.Architecture + key
 	}
 	return key
 }
 
-func (r *reader) fail(err error) {
+// Fail records an error about the files; the first one is returned by Decoder.Model.
+func (r *Reader) Fail(err error) {
 	if r.err == nil {
 		r.err = err
 	}
 }
 
 // done returns the first error, or an error if a setting that may affect results was not read.
-func (r *reader) done() error {
+func (r *Reader) done() error {
 	if r.err != nil {
 		return r.err
 	}
@@ -215,9 +223,9 @@ func (r *reader) done() error {
 		switch {
 		case r.read[key], harmless(key), key == "layer_types" && r.fullEverywhere():
 		case neutral:
-			r.only(keys{key, key}, want)
+			r.Only(Keys{key, key}, want)
 		case states(v):
-			r.fail(fmt.Errorf("%s: setting %s is not known for architecture %s and may change results; take it out of the file if it does not", r.c.Path, quoted.JSON([]byte(r.named(key))), quoted.Name(r.c.Architecture)))
+			r.Fail(fmt.Errorf("%s: setting %s is not known for architecture %s and may change results; take it out of the file if it does not", r.c.Path, quoted.JSON([]byte(r.named(key))), quoted.Name(r.c.Architecture)))
 		}
 	}
 	return r.err

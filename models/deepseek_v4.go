@@ -16,28 +16,28 @@ import (
 //
 // The rest of this architecture is not implemented, so Open does not accept it.
 func DeepSeekV4Experts(c *checkpoint.Checkpoint) (func(s *nn.Scope, l int, x, tokens *graph.Value) *graph.Value, error) {
-	r := newReader(c)
+	r := newReader(c, Family{Name: c.Config.Architecture})
 	m := nn.MoE{
-		Experts: r.size(keys{"n_routed_experts", ".expert_count"}),
-		Width:   r.size(keys{"moe_intermediate_size", ".expert_feed_forward_length"}),
-		Vocab:   r.size(keys{"vocab_size", ".vocab_size"}),
+		Experts: r.Size(Keys{"n_routed_experts", ".expert_count"}),
+		Width:   r.Size(Keys{"moe_intermediate_size", ".expert_feed_forward_length"}),
+		Vocab:   r.Size(Keys{"vocab_size", ".vocab_size"}),
 		Route: pr.RouteOp{
-			TopK:        r.size(keys{"num_experts_per_tok", ".expert_used_count"}),
+			TopK:        r.Size(Keys{"num_experts_per_tok", ".expert_used_count"}),
 			Score:       pr.SqrtSoftplusScore,
-			Renormalize: r.flagOr(keys{"norm_topk_prob", ".expert_weights_norm"}, true),
+			Renormalize: r.FlagOr(Keys{"norm_topk_prob", ".expert_weights_norm"}, true),
 			Epsilon:     1e-20, // as in transformers; others use a sum of at least 2^-14
-			Scale:       r.numberOr(keys{"routed_scaling_factor", ".expert_weights_scale"}, 1.5),
+			Scale:       r.NumberOr(Keys{"routed_scaling_factor", ".expert_weights_scale"}, 1.5),
 		},
 		Matrices:   nn.Matrices{Gate: "w1", Up: "w3", Down: "w2"},
-		GLU:        nn.GLU{Limit: r.positive(keys{"swiglu_limit", ".swiglu_clamp_exp"})},
+		GLU:        nn.GLU{Limit: r.Positive(Keys{"swiglu_limit", ".swiglu_clamp_exp"})},
 		SharedName: "shared_experts",
 	}
-	m.Shared = m.Width * r.sizeOr(keys{"n_shared_experts", ".expert_shared_count"}, 0)
-	hashed := r.sizeOr(keys{"num_hash_layers", ".hash_layer_count"}, 0)
-	r.only(keys{"scoring_func"}, "sqrtsoftplus")
-	r.only(keys{"topk_method"}, "noaux_tc")
+	m.Shared = m.Width * r.SizeOr(Keys{"n_shared_experts", ".expert_shared_count"}, 0)
+	hashed := r.SizeOr(Keys{"num_hash_layers", ".hash_layer_count"}, 0)
+	r.Only(Keys{"scoring_func"}, "sqrtsoftplus")
+	r.Only(Keys{"topk_method"}, "noaux_tc")
 	if r.err == nil && m.Route.TopK > m.Experts {
-		r.fail(fmt.Errorf("%s: a token uses %d of %d experts, want at most as many", r.c.Path, m.Route.TopK, m.Experts))
+		r.Fail(fmt.Errorf("%s: a token uses %d of %d experts, want at most as many", r.c.Path, m.Route.TopK, m.Experts))
 	}
 	if r.err != nil {
 		return nil, fmt.Errorf("models: %w", r.err)

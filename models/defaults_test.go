@@ -17,6 +17,13 @@ import (
 	"github.com/gomoe/gomoe/nn"
 )
 
+func names() (list []string) {
+	for _, f := range Families() {
+		list = append(list, f.Name)
+	}
+	return list
+}
+
 // described returns what Open makes of a config.json: the settings, the program, and whether layer 2 predicts further tokens; or the error.
 func described(config map[string]any) string {
 	text, err := json.Marshal(config) // and so numbers are float64
@@ -47,7 +54,7 @@ func described(config map[string]any) string {
 			fmt.Fprintln(&b, s.Name, s.GGUF, s.Value)
 		}
 	}
-	fmt.Fprintln(&b, m.Family, m.Vocab, m.Context, m.Layers, m.Experts, m.TopK, furtherLayers(c)("model.layers.2.x"))
+	fmt.Fprintln(&b, m.Family.Name, m.Vocab, m.Context, m.Layers, m.Experts, m.TopK, furtherLayers(c)("model.layers.2.x"))
 	return b.String() + p.String()
 }
 
@@ -68,7 +75,7 @@ func TestDefaults(t *testing.T) {
 	require.NoError(t, err)
 	var families map[string]map[string]any
 	require.NoError(t, json.Unmarshal(text, &families))
-	require.ElementsMatch(t, Names(), slices.Collect(maps.Keys(families)))
+	require.ElementsMatch(t, names(), slices.Collect(maps.Keys(families)))
 	sizes := []string{
 		"hidden_size", "intermediate_size", "kv_lora_rank", "max_position_embeddings", "moe_intermediate_size", "n_routed_experts", "num_attention_heads",
 		"num_experts", "num_experts_per_tok", "num_hidden_layers", "num_local_experts", "qk_nope_head_dim", "qk_rope_head_dim",
@@ -123,7 +130,7 @@ func TestNulls(t *testing.T) {
 	require.NoError(t, err)
 	var families map[string]map[string]bool
 	require.NoError(t, json.Unmarshal(text, &families))
-	require.ElementsMatch(t, Names(), slices.Collect(maps.Keys(families)))
+	require.ElementsMatch(t, names(), slices.Collect(maps.Keys(families)))
 	for family, values := range families {
 		for name, value := range values {
 			config := configOf(t, family)

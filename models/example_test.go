@@ -34,7 +34,7 @@ func Example() {
 		return
 	}
 	all, active := nn.Count(params, m.TopK)
-	fmt.Println(m.Family, m.Layers, "layers,", all, "parameters, of which a token uses", active)
+	fmt.Println(m.Family.Name, m.Layers, "layers,", all, "parameters, of which a token uses", active)
 	fmt.Println(params[11].Name, params[11].Type)
 	// Output:
 	// olmoe 2 layers, 16016 parameters, of which a token uses 8336

@@ -199,7 +199,7 @@ func TestGGUFLogits(t *testing.T) {
 		defer c.Close()
 		m, err := Open(c)
 		require.NoError(t, err, g.model)
-		require.Equal(t, g.model, m.Family)
+		require.Equal(t, g.model, m.Family.Name)
 		isNear(t, g.model, m.Vocab, logitsOf(t, c, m, "", want.Tokens), want)
 	}
 }
@@ -324,8 +324,9 @@ func TestGGUFPositions(t *testing.T) {
 		c, err := checkpoint.Open(writeGGUF(t, asGGUF{"qwen3", "qwen3", keys, nil}))
 		require.NoError(t, err)
 		defer c.Close()
-		r := newReader(c)
-		got := r.rope(8)
+		family, _, _ := familyOf(c.Config, nil)
+		r := newReader(c, family)
+		got := r.RoPE(8)
 		require.NoError(t, r.err)
 		if !reflect.DeepEqual(got.RoPEOp, x.want) {
 			t.Errorf("%v: %+v\nwant %+v", x.keys, got.RoPEOp, x.want)

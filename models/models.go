@@ -17,9 +17,9 @@ import (
 
 // Model is a published model.
 type Model struct {
-	Family  string // name in Hugging Face files
-	Vocab   int    // number of tokens
-	Context int    // number of positions the model was trained for
+	Family  Family
+	Vocab   int // number of tokens
+	Context int // number of positions the model was trained for
 	Layers  int
 	Experts int // per layer; 0 if layers have dense networks only
 	TopK    int // experts per token
@@ -39,70 +39,40 @@ type Model struct {
 	Forward func(s *nn.Scope, tokens *graph.Value, st *nn.Step) *graph.Value
 }
 
-// family is a family of models: its names in Hugging Face and in GGUF files, and the function opening a model. If
-// several have the same name, the first one reads the files of all of them and determines the family.
-type family struct {
-	name, gguf string
-	open       func(*checkpoint.Checkpoint) (*Model, error)
+// Families returns the families of the package. If several have the same name, the first one reads the files of all
+// of them and determines the family.
+func Families() []Family {
+	return []Family{deepSeekV2(), deepSeekV3(), glm4MoE(), gptOSS(), llama(), mixtral(), olmoe(), qwen2MoE(), qwen3(), qwen3MoE()}
 }
 
-func families() []family {
-	return []family{
-		{"deepseek_v2", "deepseek2", openDeepSeekV2},
-		{"deepseek_v3", "deepseek2", openDeepSeekV3},
-		{"glm4_moe", "glm4moe", openGLM4MoE},
-		{"gpt_oss", "gpt-oss", openGPTOSS},
-		{"llama", "llama", openLlama},
-		{"mixtral", "llama", openMixtral},
-		{"olmoe", "olmoe", openOLMoE},
-		{"qwen2_moe", "qwen2moe", openQwen2MoE},
-		{"qwen3", "qwen3", openQwen3},
-		{"qwen3_moe", "qwen3moe", openQwen3MoE},
-	}
-}
-
-// familyOf returns the Hugging Face name of the first family that reads files of an architecture.
-func familyOf(c checkpoint.Config) string {
-	for _, f := range families() {
-		if f.name == c.Architecture && !c.GGUF() || f.gguf == c.Architecture && c.GGUF() {
-			return f.name
+// familyOf returns the first family that reads files of an architecture, or false and the names of all families.
+func familyOf(c checkpoint.Config, families []Family) (_ Family, known []string, ok bool) {
+	for _, f := range slices.Concat(families, Families()) {
+		name := f.Name
+		if c.GGUF() {
+			name = f.GGUF
 		}
-	}
-	return ""
-}
-
-// Names returns the Hugging Face names of the families.
-func Names() []string {
-	var names []string
-	for _, f := range families() {
-		names = append(names, f.name)
-	}
-	return names
-}
-
-// Open identifies the model of a checkpoint, without reading weights. Errors name the file and the offending
-// setting.
-func Open(c *checkpoint.Checkpoint) (*Model, error) {
-	a := c.Config.Architecture
-	var known []string
-	for _, f := range families() {
-		name := f.name
-		if c.Format == checkpoint.GGUF {
-			name = f.gguf
+		if name != "" && name == c.Architecture {
+			return f, nil, true
 		}
-		if name == a {
-			m, err := f.open(c)
-			if err != nil {
-				return nil, fmt.Errorf("models: %w", err)
-			}
-			if m.Family == "" {
-				m.Family = f.name
-			}
-			return m, nil
-		}
-		if !slices.Contains(known, name) {
+		if name != "" && !slices.Contains(known, name) {
 			known = append(known, name)
 		}
+	}
+	return Family{}, known, false
+}
+
+// Open identifies the model of a checkpoint, without reading weights. The given families are tried before those of
+// the package. Errors name the file and the offending setting.
+func Open(c *checkpoint.Checkpoint, families ...Family) (*Model, error) {
+	a := c.Config.Architecture
+	f, known, ok := familyOf(c.Config, families)
+	if ok {
+		m, err := f.Open(newReader(c, f))
+		if err != nil {
+			return nil, fmt.Errorf("models: %w", err)
+		}
+		return m, nil
 	}
 	if _, err := os.Stat(filepath.Join(c.Path, peft.ConfigName)); a == "" && err == nil {
 		return nil, fmt.Errorf("models: %s: this is an adapter; give the model that it was trained on, and -adapter %s", c.Path, c.Path)

@@ -67,8 +67,8 @@ func TestPublishedSettings(t *testing.T) {
 		defer c.Close()
 		m, err := Open(c)
 		require.NoError(t, err, x.family)
-		if m.Family != x.family || m.Layers != x.layers || m.Experts != x.experts || m.TopK != x.top || m.Vocab != 1000 {
-			t.Errorf("%s: family %s with %d layers, %d experts of which a token uses %d, and %d tokens", x.family, m.Family, m.Layers, m.Experts, m.TopK, m.Vocab)
+		if m.Family.Name != x.family || m.Layers != x.layers || m.Experts != x.experts || m.TopK != x.top || m.Vocab != 1000 {
+			t.Errorf("%s: family %s with %d layers, %d experts of which a token uses %d, and %d tokens", x.family, m.Family.Name, m.Layers, m.Experts, m.TopK, m.Vocab)
 		}
 	}
 }

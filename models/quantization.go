@@ -13,7 +13,7 @@ import (
 // scale per block of 128×128, experts in MXFP4 blocks, and MLX's quantisation, which is checked tensor by tensor
 // when the weights are located. Rows multiplied by 8-bit matrices keep the model's computation type:
 // activation_scheme is ignored. Everything else is an error.
-func (r *reader) quantized() error {
+func (r *Reader) quantized() error {
 	const in, other = "quantization_config", "compression_config"
 	if r.c.GGUF() {
 		return r.err
@@ -28,15 +28,15 @@ func (r *reader) quantized() error {
 		return r.err
 	}
 	r.read[in] = true
-	switch method := r.textOr(keys{in + ".quant_method"}, ""); method {
+	switch method := r.TextOr(Keys{in + ".quant_method"}, ""); method {
 	case "fp8", "mxfp4": // repeated by names and element types of tensors
 	default:
 		return fmt.Errorf("%s: %s: the weights are quantised by %s, want fp8 or mxfp4; gomoe opens no other such weights of architecture %s, but GGUF files", r.c.Path, in, quoted.Name(method), quoted.Name(r.c.Architecture))
 	}
-	r.only(keys{in + ".fmt"}, "e4m3", "float8_e4m3fn")
-	r.only(keys{in + ".weight_block_size"}, "[128 128]")
-	r.only(keys{in + ".scale_fmt"}, "ue8m0", "float", "float32") // rounding of the scales, which are stored as numbers
-	r.only(keys{in + ".is_checkpoint_fp8_serialized"}, "true")
+	r.Only(Keys{in + ".fmt"}, "e4m3", "float8_e4m3fn")
+	r.Only(Keys{in + ".weight_block_size"}, "[128 128]")
+	r.Only(Keys{in + ".scale_fmt"}, "ue8m0", "float", "float32") // rounding of the scales, which are stored as numbers
+	r.Only(Keys{in + ".is_checkpoint_fp8_serialized"}, "true")
 	// The tensors tell which matrices are quantised, and dequantize concerns loading only.
 	for _, name := range []string{"activation_scheme", "dequantize", "exclude_modules", "ignore", "ignored_layers", "modules_to_not_convert"} {
 		r.read[in+"."+name] = true
@@ -46,7 +46,7 @@ func (r *reader) quantized() error {
 }
 
 // quantizedByMLX reports whether config.json declares MLX's quantisation, which it repeats under the name again.
-func (r *reader) quantizedByMLX(again string) (bool, error) {
+func (r *Reader) quantizedByMLX(again string) (bool, error) {
 	const key = "quantization"
 	said, ok, err := r.c.Object(key)
 	if !ok || err != nil {

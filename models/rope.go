@@ -28,12 +28,12 @@ type ropeSettings struct {
 }
 
 // key returns the keys of a member.
-func (s ropeSettings) key(name, gguf string) keys { return keys{s.in + "." + name, gguf} }
+func (s ropeSettings) key(name, gguf string) Keys { return Keys{s.in + "." + name, gguf} }
 
 // ropeSettings locates the rotary settings for layers of a kind of attention. transformers 4 writes rope_scaling,
 // with rope_theta and partial_rotary_factor next to it. transformers 5 writes all of them into rope_parameters, or
 // into a member of it for each kind of attention.
-func (r *reader) ropeSettings(attention string) (s ropeSettings) {
+func (r *Reader) ropeSettings(attention string) (s ropeSettings) {
 	const old, new = "rope_scaling", "rope_parameters"
 	r.read[old], r.read[new] = true, true
 	first, _ := r.c.Value(old)
@@ -53,12 +53,12 @@ func (r *reader) ropeSettings(attention string) (s ropeSettings) {
 		}
 		for _, kind := range []string{fullAttention, slidingAttention} {
 			_, ok := o.Value(kind)
-			switch f := familyOf(r.c); {
+			switch f := r.family.Name; {
 			case !ok:
-			case !kindsOfLayers(f):
-				r.fail(fmt.Errorf("%s: transformers does not read %s.%s for architecture %q; put its members into %s, or take it out", r.c.Path, object, kind, f, object))
+			case !r.family.LayerKinds:
+				r.Fail(fmt.Errorf("%s: transformers does not read %s.%s for architecture %q; put its members into %s, or take it out", r.c.Path, object, kind, f, object))
 			case !o.Has(attention):
-				r.fail(fmt.Errorf("%s: %s has %s without %s, want both", r.c.Path, object, kind, attention))
+				r.Fail(fmt.Errorf("%s: %s has %s without %s, want both", r.c.Path, object, kind, attention))
 			}
 		}
 		if _, ok := o.Value(attention); ok {
@@ -72,157 +72,151 @@ func (r *reader) ropeSettings(attention string) (s ropeSettings) {
 	return s
 }
 
-// kindsOfLayers reports whether a family's class in transformers has layer_types, which name the objects in
-// rope_parameters.
-func kindsOfLayers(family string) bool {
-	return slices.Contains([]string{"gpt_oss", "qwen2_moe", "qwen3"}, family)
-}
-
 // kind returns the kind of position scaling.
-func (s ropeSettings) kind(r *reader) string {
+func (s ropeSettings) kind(r *Reader) string {
 	usual := "default"
 	if _, ok := r.c.Value(".rope.scaling.type"); !ok && r.c.GGUF() { // llama.cpp scales linearly if a file has only a factor
 		if f, ok, err := r.c.Float(r.key(s.factor(r))); ok && err == nil && f != 0 {
 			usual = "linear"
 		}
 	}
-	return r.textOr(r.either(s.key("rope_type", ".rope.scaling.type"), s.key("type", ".rope.scaling.type")), usual)
+	return r.TextOr(r.Either(s.key("rope_type", ".rope.scaling.type"), s.key("type", ".rope.scaling.type")), usual)
 }
 
 // factor returns the keys of the length factor. Old converters use another key.
-func (s ropeSettings) factor(r *reader) keys {
-	return r.either(s.key("factor", ".rope.scaling.factor"), s.key("factor", ".rope.scale_linear"))
+func (s ropeSettings) factor(r *Reader) Keys {
+	return r.Either(s.key("factor", ".rope.scaling.factor"), s.key("factor", ".rope.scale_linear"))
 }
 
-// rope reads the rotation of heads of the given width, or of the rotated part of their columns, in layers with full
+// RoPE reads the rotation of heads of the given width, or of the rotated part of their columns, in layers with full
 // attention.
-func (r *reader) rope(width int) nn.RoPE { return r.ropeOf(fullAttention, width) }
+func (r *Reader) RoPE(width int) nn.RoPE { return r.ropeOf(fullAttention, width) }
 
-// slidingRope is rope for layers with sliding windows. full is the result of rope. GGUF files have one setting for
+// SlidingRoPE is RoPE for layers with sliding windows. full is the result of RoPE. GGUF files have one setting for
 // both.
-func (r *reader) slidingRope(width int, full nn.RoPE) nn.RoPE {
+func (r *Reader) SlidingRoPE(width int, full nn.RoPE) nn.RoPE {
 	said := slices.Clone(r.said)
 	op := r.ropeOf(slidingAttention, width)
 	r.said = said
 	if !reflect.DeepEqual(op, full) {
-		r.say(keys{"rope_parameters"}, "a setting for each kind of attention", false)
+		r.Say(Keys{"rope_parameters"}, "a setting for each kind of attention", false)
 	}
 	return op
 }
 
-func (r *reader) ropeOf(attention string, width int) (op nn.RoPE) {
+func (r *Reader) ropeOf(attention string, width int) (op nn.RoPE) {
 	in := r.ropeSettings(attention)
-	base := r.numberOr(keys{"rope_theta", ".rope.freq_base"}, 10000)
-	base = r.numberOr(in.key("rope_theta", ""), base)
+	base := r.NumberOr(Keys{"rope_theta", ".rope.freq_base"}, 10000)
+	base = r.NumberOr(in.key("rope_theta", ""), base)
 	if !(base > 0) {
-		r.fail(fmt.Errorf("%s: rope_theta is %g, want a number above 0", r.c.Path, base))
+		r.Fail(fmt.Errorf("%s: rope_theta is %g, want a number above 0", r.c.Path, base))
 	}
-	share := r.numberOr(keys{"partial_rotary_factor", ""}, 1)
-	share = r.numberOr(in.key("partial_rotary_factor", ""), share)
-	const partial = "partial_rotary_factor"
-	_, heeds := defaults(familyOf(r.c))[partial]
+	share := r.NumberOr(Keys{"partial_rotary_factor", ""}, 1)
+	share = r.NumberOr(in.key("partial_rotary_factor", ""), share)
+	const partial = partialRotary
+	_, heeds := r.family.Defaults[partial]
 	if !heeds && share != 1 {
-		r.fail(fmt.Errorf("%s: %s is %g, want 1: gomoe knows no other for this architecture", r.c.Path, partial, share))
+		r.Fail(fmt.Errorf("%s: %s is %g, want 1: gomoe knows no other for this architecture", r.c.Path, partial, share))
 	}
-	part := r.sizeOr(keys{"", ".rope.dimension_count"}, int(float64(width)*share))
+	part := r.SizeOr(Keys{"", ".rope.dimension_count"}, int(float64(width)*share))
 	if r.err == nil && width > widest {
-		r.fail(fmt.Errorf("%s: heads of %d columns, want at most %d", r.c.Path, width, widest))
+		r.Fail(fmt.Errorf("%s: heads of %d columns, want at most %d", r.c.Path, width, widest))
 	}
 	if r.err == nil && (part < 2 || part > width || part%2 != 0) {
-		r.fail(fmt.Errorf("%s: %d of the %d columns of a head are rotated, want an even number up to all of them", r.c.Path, part, width))
+		r.Fail(fmt.Errorf("%s: %d of the %d columns of a head are rotated, want an even number up to all of them", r.c.Path, part, width))
 	}
 
 	op.Base = base
 	if r.err != nil {
 		return op
 	}
-	r.say(keys{"rope_theta", ".rope.freq_base"}, base, false)
-	r.say(in.key("rope_theta", ""), nil, true)
-	r.say(in.key(partial, ""), nil, true)
-	r.say(keys{"", ".rope.dimension_count"}, part, heeds || part == width)
-	r.say(keys{partial}, nil, true)
+	r.Say(Keys{"rope_theta", ".rope.freq_base"}, base, false)
+	r.Say(in.key("rope_theta", ""), nil, true)
+	r.Say(in.key(partial, ""), nil, true)
+	r.Say(Keys{"", ".rope.dimension_count"}, part, heeds || part == width)
+	r.Say(Keys{partial}, nil, true)
 	if part != width {
 		op.Width = part
-		r.say(keys{partial}, float64(part)/float64(width), true)
+		r.Say(Keys{partial}, float64(part)/float64(width), true)
 	}
 	kind := in.kind(r)
-	r.say(in.key("type", ".rope.scaling.type"), nil, true)
+	r.Say(in.key("type", ".rope.scaling.type"), nil, true)
 	scaled := in.key("rope_type", ".rope.scaling.type")
-	r.say(scaled, kind, kind == "default")
+	r.Say(scaled, kind, kind == "default")
 	factor, original := in.factor(r), r.original(in)
 	magnitude := 1.0
 	for _, gguf := range []string{".rope.scaling.yarn_attn_factor", ".rope.scaling.attn_factor"} {
-		magnitude *= r.numberOr(keys{"", gguf}, 1)
-		r.say(keys{"", gguf}, nil, true)
+		magnitude *= r.NumberOr(Keys{"", gguf}, 1)
+		r.Say(Keys{"", gguf}, nil, true)
 	}
 	switch kind {
 	case "default", "none":
-		r.say(scaled, "default", true)
+		r.Say(scaled, "default", true)
 	case "linear":
 		op.RoPEOp = pr.LinearRoPE{Factor: r.lengthFactor(factor)}.RoPE(base, part)
 	case "dynamic":
-		op.Factor, op.Original = r.positive(factor), r.size(keys{"max_position_embeddings", ".context_length"})
+		op.Factor, op.Original = r.Positive(factor), r.Size(Keys{"max_position_embeddings", ".context_length"})
 		r.growing(in, kind)
 	case "longrope":
 		long, short := r.numbers(in.key("long_factor", ""), part/2), r.numbers(in.key("short_factor", ""), part/2)
-		context := float64(r.size(keys{"max_position_embeddings", ".context_length"}))
-		l := pr.LongRoPE{Factors: short, Factor: r.numberOr(factor, context/original), Original: original, Magnitude: r.numberOr(in.key("attention_factor", ""), 0)}
+		context := float64(r.Size(Keys{"max_position_embeddings", ".context_length"}))
+		l := pr.LongRoPE{Factors: short, Factor: r.NumberOr(factor, context/original), Original: original, Magnitude: r.NumberOr(in.key("attention_factor", ""), 0)}
 		op.RoPEOp, op.Original = l.RoPE(base, part), int(original)
 		l.Factors = long
 		op.Long = l.RoPE(base, part).Frequencies
 		r.growing(in, kind)
 	case "llama3":
 		const here = "" // GGUF files store only the resulting factors
-		numbers := []keys{{factor[0], here}, in.key("low_freq_factor", here), in.key("high_freq_factor", here)}
-		y := pr.Llama3RoPE{Factor: r.positive(numbers[0]), Original: original, Low: r.positive(numbers[1]), High: r.positive(numbers[2])}
+		numbers := []Keys{{factor[0], here}, in.key("low_freq_factor", here), in.key("high_freq_factor", here)}
+		y := pr.Llama3RoPE{Factor: r.Positive(numbers[0]), Original: original, Low: r.Positive(numbers[1]), High: r.Positive(numbers[2])}
 		op.RoPEOp = y.RoPE(base, part)
-		r.say(scaled, nil, true) // in GGUF files the tensor RopeFactors replaces the scaling
-		r.say(keys{scaled[0]}, kind, true)
+		r.Say(scaled, nil, true) // in GGUF files the tensor RopeFactors replaces the scaling
+		r.Say(Keys{scaled[0]}, kind, true)
 		for i, x := range []float64{y.Factor, y.Low, y.High} {
-			r.say(numbers[i], x, true)
+			r.Say(numbers[i], x, true)
 		}
-		r.say(in.key("original_max_position_embeddings", here), original, true)
+		r.Say(in.key("original_max_position_embeddings", here), original, true)
 		r.factors = factorsOf(op.RoPEOp, pr.LinearRoPE{Factor: 1}.RoPE(base, part))
 	case "yarn":
 		y := pr.YaRN{
 			Original:     original,
-			Fast:         r.numberOr(in.key("beta_fast", ".rope.scaling.yarn_beta_fast"), 0),
-			Slow:         r.numberOr(in.key("beta_slow", ".rope.scaling.yarn_beta_slow"), 0),
-			Fractions:    !r.flagOr(in.key("truncate", yarnTruncate), !r.fractions),
-			Magnitude:    r.numberOr(in.key("attention_factor", ""), 0),
-			MScale:       r.numberOr(in.key("mscale", ""), 0),
-			MScaleAllDim: r.numberOr(in.key("mscale_all_dim", ""), 0),
+			Fast:         r.NumberOr(in.key("beta_fast", ".rope.scaling.yarn_beta_fast"), 0),
+			Slow:         r.NumberOr(in.key("beta_slow", ".rope.scaling.yarn_beta_slow"), 0),
+			Fractions:    !r.FlagOr(in.key("truncate", yarnTruncate), !r.fractions),
+			Magnitude:    r.NumberOr(in.key("attention_factor", ""), 0),
+			MScale:       r.NumberOr(in.key("mscale", ""), 0),
+			MScaleAllDim: r.NumberOr(in.key("mscale_all_dim", ""), 0),
 		}
-		if o, _, err := r.c.Object(in.in); err == nil && o.Has("factor") && r.numberOr(factor, 0) == 0 { // null
+		if o, _, err := r.c.Object(in.in); err == nil && o.Has("factor") && r.NumberOr(factor, 0) == 0 { // null
 			context, _, _ := r.c.Float("max_position_embeddings")
 			y.Factor = context / original
-			r.say(factor, y.Factor, false)
+			r.Say(factor, y.Factor, false)
 		} else {
 			y.Factor = r.lengthFactor(factor)
 		}
-		r.only(keys{"", ".rope.scaling.yarn_ext_factor"}, "1", "-1")
-		r.say(in.key("original_max_position_embeddings", ".rope.scaling.original_context_length"), original, false)
-		if m := r.numberOr(keys{"", yarnLog}, 0); m != 0 {
+		r.Only(Keys{"", ".rope.scaling.yarn_ext_factor"}, "1", "-1")
+		r.Say(in.key("original_max_position_embeddings", ".rope.scaling.original_context_length"), original, false)
+		if m := r.NumberOr(Keys{"", yarnLog}, 0); m != 0 {
 			y.MScale, y.MScaleAllDim = m, m
-			r.say(in.key("mscale", ""), 10*m, true)
+			r.Say(in.key("mscale", ""), 10*m, true)
 		} else if y.MScale == y.MScaleAllDim {
-			r.say(in.key("mscale", ""), y.MScale, true)
+			r.Say(in.key("mscale", ""), y.MScale, true)
 		}
 		op.RoPEOp = y.RoPE(base, part)
 	default:
-		r.fail(fmt.Errorf("%s: the rotary positions are scaled by %s, want one of default dynamic linear llama3 longrope yarn", r.c.Path, quoted.Name(kind)))
+		r.Fail(fmt.Errorf("%s: the rotary positions are scaled by %s, want one of default dynamic linear llama3 longrope yarn", r.c.Path, quoted.Name(kind)))
 	}
 	if magnitude != 1 {
 		if op.Magnitude == 0 {
 			op.Magnitude = 1
 		}
 		op.Magnitude *= magnitude
-		r.say(in.key("attention_factor", ""), op.Magnitude, true)
+		r.Say(in.key("attention_factor", ""), op.Magnitude, true)
 	}
 	if t, err := r.files.Tensor(RopeFactors); r.c.GGUF() && err == nil {
 		a, err := t.Array()
 		if err != nil || t.Type.DType != graph.F32 || t.Type.Len() != part/2 || kind != "default" && kind != "none" {
-			r.fail(fmt.Errorf("%s: tensor %s is %s%v beside a scaling of %s, want F32[%d] and no scaling", t.File, quoted.Name(t.Name), t.Stored, t.Type.Shape, quoted.Name(kind), part/2))
+			r.Fail(fmt.Errorf("%s: tensor %s is %s%v beside a scaling of %s, want F32[%d] and no scaling", t.File, quoted.Name(t.Name), t.Stored, t.Type.Shape, quoted.Name(kind), part/2))
 			return op
 		}
 		long := pr.LongRoPE{Magnitude: 1}
@@ -232,13 +226,13 @@ func (r *reader) ropeOf(attention string, width int) (op nn.RoPE) {
 		}
 		op.RoPEOp = long.RoPE(base, part)
 		scaling, found := llama3Of(r.factors, base)
-		r.say(keys{"", RopeFactors}, "a tensor", found)
+		r.Say(Keys{"", RopeFactors}, "a tensor", found)
 		if found {
-			r.say(scaled, "llama3", true)
+			r.Say(scaled, "llama3", true)
 			for name, x := range map[string]float64{"factor": scaling.Factor, "low_freq_factor": scaling.Low, "high_freq_factor": scaling.High} {
-				r.say(in.key(name, ""), x, true)
+				r.Say(in.key(name, ""), x, true)
 			}
-			r.say(in.key("original_max_position_embeddings", ""), int(scaling.Original), true)
+			r.Say(in.key("original_max_position_embeddings", ""), int(scaling.Original), true)
 		}
 	}
 	for _, yarn := range []string{"beta_fast", "beta_slow", "truncate"} { // llama.cpp ignores them for other kinds of scaling
@@ -247,32 +241,32 @@ func (r *reader) ropeOf(attention string, width int) (op nn.RoPE) {
 	r.ropeKnown(in)
 	r.ropeAgree(in, map[string]any{"rope_theta": base, "rope_type": kind, "type": kind, "partial_rotary_factor": share, "original_max_position_embeddings": original})
 	if r.err == nil && slices.ContainsFunc(slices.Concat(op.Frequencies, op.Long), func(f float64) bool { return math.IsNaN(f) || math.IsInf(f, 0) }) {
-		r.fail(fmt.Errorf("%s: %s gives positions that are not finite; check its numbers", r.c.Path, in.in))
+		r.Fail(fmt.Errorf("%s: %s gives positions that are not finite; check its numbers", r.c.Path, in.in))
 	}
 	return op
 }
 
 // lengthFactor returns the length factor. Like llama.cpp, it defaults to 1 in GGUF files.
-func (r *reader) lengthFactor(k keys) float64 {
+func (r *Reader) lengthFactor(k Keys) float64 {
 	if x, _, err := r.c.Float(r.key(k)); err == nil && x == 0 && r.c.GGUF() {
-		r.say(k, 1.0, false)
+		r.Say(k, 1.0, false)
 		return 1
 	}
-	return r.positive(k)
+	return r.Positive(k)
 }
 
 // growing records that the frequencies depend on the length of the text, for which GGUF files have no key.
-func (r *reader) growing(in ropeSettings, kind string) {
-	r.say(in.key("rope_type", ".rope.scaling.type"), nil, true)
-	r.say(in.key("factor", ".rope.scaling.factor"), nil, true)
-	r.say(in.key("rope_type", ""), kind, r.c.GGUF())
+func (r *Reader) growing(in ropeSettings, kind string) {
+	r.Say(in.key("rope_type", ".rope.scaling.type"), nil, true)
+	r.Say(in.key("factor", ".rope.scaling.factor"), nil, true)
+	r.Say(in.key("rope_type", ""), kind, r.c.GGUF())
 	if r.c.GGUF() {
-		r.fail(fmt.Errorf("%s: %s is %s, which gomoe knows in config.json alone", r.c.Path, r.named(".rope.scaling.type"), quoted.Name(kind)))
+		r.Fail(fmt.Errorf("%s: %s is %s, which gomoe knows in config.json alone", r.c.Path, r.named(".rope.scaling.type"), quoted.Name(kind)))
 	}
 }
 
 // numbers returns a setting of config.json that is a list of n positive numbers.
-func (r *reader) numbers(k keys, n int) []float64 {
+func (r *Reader) numbers(k Keys, n int) []float64 {
 	v, _ := r.c.Value(r.key(k))
 	items, _ := v.([]any)
 	var out []float64
@@ -282,21 +276,21 @@ func (r *reader) numbers(k keys, n int) []float64 {
 		}
 	}
 	if len(out) != n || len(items) != n {
-		r.fail(fmt.Errorf("%s: %s has %d elements, want %d numbers above 0", r.c.Path, k[0], len(items), n))
+		r.Fail(fmt.Errorf("%s: %s has %d elements, want %d numbers above 0", r.c.Path, k[0], len(items), n))
 	}
 	return out
 }
 
 // original returns the length of the training texts before position scaling. It defaults to the context length.
-func (r *reader) original(in ropeSettings) float64 {
+func (r *Reader) original(in ropeSettings) float64 {
 	const name = "original_max_position_embeddings"
-	k := r.either(in.key(name, ".rope.scaling.original_context_length"), keys{name, ".rope.scaling.original_context_length"})
-	context, _, err := r.c.Float(r.key(keys{"max_position_embeddings", ".context_length"}))
-	r.fail(err)
-	x := r.numberOr(k, context)
-	r.say(k, nil, true)
+	k := r.Either(in.key(name, ".rope.scaling.original_context_length"), Keys{name, ".rope.scaling.original_context_length"})
+	context, _, err := r.c.Float(r.key(Keys{"max_position_embeddings", ".context_length"}))
+	r.Fail(err)
+	x := r.NumberOr(k, context)
+	r.Say(k, nil, true)
 	if x < 0 {
-		r.fail(fmt.Errorf("%s: %s is %g, want a number above 0", r.c.Path, r.named(r.key(k)), x))
+		r.Fail(fmt.Errorf("%s: %s is %g, want a number above 0", r.c.Path, r.named(r.key(k)), x))
 	}
 	return x
 }
@@ -311,7 +305,7 @@ func ropeMembers() []string {
 }
 
 // ropeKnown fails if a rotary object has a member that no kind of scaling uses.
-func (r *reader) ropeKnown(in ropeSettings) {
+func (r *Reader) ropeKnown(in ropeSettings) {
 	for _, object := range []string{in.in, in.other} {
 		if object == "" {
 			continue
@@ -319,7 +313,7 @@ func (r *reader) ropeKnown(in ropeSettings) {
 		for _, name := range ropeMembers() {
 			r.read[object+"."+name] = true
 		}
-		r.only(keys{object + ".extrapolation_factor", ""}, "1")
+		r.Only(Keys{object + ".extrapolation_factor", ""}, "1")
 		if outer, _, nested := strings.Cut(object, "."); nested {
 			r.read[outer+"."+fullAttention], r.read[outer+"."+slidingAttention] = true, true
 			r.known(outer)
@@ -329,12 +323,12 @@ func (r *reader) ropeKnown(in ropeSettings) {
 }
 
 // ropeAgree fails if two objects define the rotation and contradict each other.
-func (r *reader) ropeAgree(in ropeSettings, used map[string]any) {
+func (r *Reader) ropeAgree(in ropeSettings, used map[string]any) {
 	if in.other == "" {
 		return
 	}
 	o, _, err := r.c.Object(in.other)
-	r.fail(err)
+	r.Fail(err)
 	for _, name := range o.Keys() {
 		v, _ := o.Value(name)
 		is, resolved := used[name]
@@ -342,7 +336,7 @@ func (r *reader) ropeAgree(in ropeSettings, used map[string]any) {
 			is, resolved = r.c.Value(in.in + "." + name)
 		}
 		if !reflect.DeepEqual(v, is) && (resolved || used["rope_type"] != "default") {
-			r.fail(fmt.Errorf("%s: %s.%s is %v, and %s gives %v; take one of the two objects out", r.c.Path, in.other, name, v, in.in, is))
+			r.Fail(fmt.Errorf("%s: %s.%s is %v, and %s gives %v; take one of the two objects out", r.c.Path, in.other, name, v, in.in, is))
 		}
 	}
 }
@@ -399,19 +393,19 @@ const yarnLog = ".rope.scaling.yarn_log_multiplier"
 // scoreScale returns DeepSeek's factor of attention scores for scaled positions: (0.1·m·ln(factor) + 1)² with m =
 // mscale_all_dim. For GGUF files without m, or with linear scaling, it is multiplied by (0.1·ln(factor) + 1)². It
 // is 1 if the model does not set m or does not scale positions.
-func (r *reader) scoreScale() float64 {
+func (r *Reader) scoreScale() float64 {
 	in := r.ropeSettings(fullAttention)
 	kind := in.kind(r)
-	m := r.numberOr(in.key("mscale_all_dim", ""), 0) / 10
+	m := r.NumberOr(in.key("mscale_all_dim", ""), 0) / 10
 	if r.c.GGUF() {
-		m = r.numberOr(keys{"", yarnLog}, 0)
+		m = r.NumberOr(Keys{"", yarnLog}, 0)
 	}
-	r.say(keys{"", yarnLog}, m, true)
-	r.say(in.key("mscale_all_dim", ""), 10*m, true)
+	r.Say(Keys{"", yarnLog}, m, true)
+	r.Say(in.key("mscale_all_dim", ""), 10*m, true)
 	k := in.factor(r)
-	factor := r.numberOr(k, 1)
+	factor := r.NumberOr(k, 1)
 	if factor == 1 {
-		r.say(k, nil, true)
+		r.Say(k, nil, true)
 	}
 	if factor <= 1 || kind == "default" || kind == "none" {
 		return 1
@@ -419,13 +413,13 @@ func (r *reader) scoreScale() float64 {
 	x := float64(m*math.Log(factor)) + 1
 	if r.c.GGUF() && (m == 0 || kind == "linear") { // llama.cpp, src/models/deepseek2.cpp: mscale is then 1
 		x *= float64(0.1*math.Log(factor)) + 1
-		r.say(keys{"", yarnLog}, m, false)
+		r.Say(Keys{"", yarnLog}, m, false)
 	}
 	return x * x
 }
 
-// positive returns a required positive number.
-func (r *reader) positive(k keys) float64 {
+// Positive returns a required positive number.
+func (r *Reader) Positive(k Keys) float64 {
 	x, ok, err := r.c.Float(r.key(k))
 	if d, is := r.fallback(k).(float64); is {
 		x, ok = d, true
@@ -433,24 +427,24 @@ func (r *reader) positive(k keys) float64 {
 	if err == nil && !(ok && x > 0) {
 		err = fmt.Errorf("%s: %s is %g or missing, want a number above 0", r.c.Path, r.named(r.key(k)), x)
 	}
-	r.fail(err)
-	r.say(k, x, false)
+	r.Fail(err)
+	r.Say(k, x, false)
 	return x
 }
 
 // known fails if an object of config.json has an unread member that may affect results.
-func (r *reader) known(object string) {
+func (r *Reader) known(object string) {
 	if r.c.GGUF() {
 		return
 	}
 	o, ok, err := r.c.Object(object)
-	if r.fail(err); !ok || err != nil {
+	if r.Fail(err); !ok || err != nil {
 		return
 	}
 	for _, key := range o.Keys() {
 		v, _ := o.Value(key)
 		if name := object + "." + key; !r.read[name] && states(v) && !strings.HasPrefix(key, "_") {
-			r.fail(fmt.Errorf("%s: setting %s is not known and may change results; take it out of the file if it does not", r.c.Path, quoted.JSON([]byte(name))))
+			r.Fail(fmt.Errorf("%s: setting %s is not known and may change results; take it out of the file if it does not", r.c.Path, quoted.JSON([]byte(name))))
 		}
 	}
 }

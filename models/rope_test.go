@@ -46,9 +46,10 @@ func TestRoPESettings(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(config), 0o666))
 		c, err := checkpoint.ReadConfig(path)
 		require.NoError(t, err)
-		r := newReader(&checkpoint.Checkpoint{Config: c})
+		family, _, _ := familyOf(c, nil)
+		r := newReader(&checkpoint.Checkpoint{Config: c}, family)
 		r.read["max_position_embeddings"] = true
-		got := r.rope(64)
+		got := r.RoPE(64)
 		if err := r.done(); err != nil || !reflect.DeepEqual(got.RoPEOp, want) {
 			t.Errorf("%s: error %v, and %+v\nwant %+v", config, err, got, want)
 		}
@@ -119,7 +120,7 @@ func TestPositionsOfKinds(t *testing.T) {
 			t.Errorf("%s: %s\nwant %s", x.family, got, x.want)
 		}
 	}
-	for _, family := range Names() { // transformers ignores the objects in families whose classes have no layer_types
+	for _, family := range names() { // transformers ignores the objects in families whose classes have no layer_types
 		if family == "gpt_oss" || family == "qwen2_moe" || family == "qwen3" {
 			continue
 		}
@@ -139,7 +140,8 @@ func TestPositionsOfKinds(t *testing.T) {
 // An empty object about positions is that of plain positions, and null or an empty rope_scaling are the family's own.
 // transformers computes so for all families: its GptOssConfig sets YaRN only if rope_parameters is null.
 func TestEmptyPositions(t *testing.T) {
-	for _, family := range Names() {
+	for _, f := range Families() {
+		family := f.Name
 		with := func(change map[string]any) string {
 			config := configOf(t, family)
 			delete(config, "rope_parameters")
@@ -148,7 +150,7 @@ func TestEmptyPositions(t *testing.T) {
 			return described(config)
 		}
 		none := with(nil)
-		theta := Default(family, "rope_theta")
+		theta := f.Defaults["rope_theta"]
 		if theta == nil {
 			theta = 10000.0
 		}

@@ -23,8 +23,8 @@ type Setting struct {
 	Usual bool
 }
 
-// say records a setting, replacing an earlier record of the same one.
-func (r *reader) say(k keys, value any, usual bool) {
+// Say records a setting, replacing an earlier record of the same one.
+func (r *Reader) Say(k Keys, value any, usual bool) {
 	s := Setting{k[0], k[1], value, usual}
 	same := func(o Setting) bool { return o.Name == s.Name && o.GGUF == s.GGUF }
 	if i := slices.IndexFunc(r.said, same); i >= 0 {
@@ -34,25 +34,11 @@ func (r *reader) say(k keys, value any, usual bool) {
 	r.said = append(r.said, s)
 }
 
-// Architecture returns a family's name in files of a format.
-func Architecture(name, format string) string {
-	for _, f := range families() {
-		if f.name == name && format == checkpoint.GGUF {
-			return f.gguf
-		}
-	}
-	return name
-}
-
-// pairedInGGUF reports whether GGUF files of an architecture store the pairs of rotary positions as adjacent rows.
-// In Hugging Face files, and in GGUF files of all other architectures, they are half a head apart.
-func pairedInGGUF(architecture string) bool { return architecture == "llama" }
-
 // Rotated returns the number of rows per head if GGUF and Hugging Face files store a parameter's rows in different
 // order: row i of the first half of a head is row 2i in GGUF files, and row i of the second half is row 2i+1. It
 // returns 0 if the orders are the same.
 func (m *Model) Rotated(p nn.Param) int {
-	if !pairedInGGUF(Architecture(m.Family, checkpoint.GGUF)) {
+	if !m.Family.Paired {
 		return 0
 	}
 	for _, part := range []string{".self_attn.q_proj.", ".self_attn.k_proj."} {

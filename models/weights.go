@@ -319,15 +319,16 @@ func Surplus(c *checkpoint.Checkpoint, params []nn.Param) error {
 }
 
 // nextLayers returns the setting for the number of multi-token prediction layers, which follow the last layer.
-func (r *reader) nextLayers() keys {
+func (r *Reader) nextLayers() Keys {
 	const gguf = ".nextn_predict_layers"
-	return r.either(keys{"num_nextn_predict_layers", gguf}, keys{"num_mtp_layers", gguf})
+	return r.Either(Keys{"num_nextn_predict_layers", gguf}, Keys{"num_mtp_layers", gguf})
 }
 
 // furtherLayers returns a predicate for tensors of multi-token prediction layers.
 func furtherLayers(c *checkpoint.Checkpoint) func(name string) bool {
-	r, names := newReader(c), checkpoint.NamesOf(c.Config.Architecture)
-	n, layers := r.sizeOr(r.nextLayers(), 0), r.sizeOr(keys{"num_hidden_layers", ".block_count"}, 0)
+	family, _, _ := familyOf(c.Config, nil)
+	r, names := newReader(c, family), checkpoint.NamesOf(c.Config.Architecture)
+	n, layers := r.SizeOr(r.nextLayers(), 0), r.SizeOr(Keys{"num_hidden_layers", ".block_count"}, 0)
 	if c.Config.GGUF() {
 		layers -= n
 	}

@@ -190,7 +190,7 @@ func TestRefuses(t *testing.T) {
 		{"olmoe", nil, replace(`"rms_norm_eps": 1e-05`, `"rms_norm_eps": -1`), `rms_norm_eps is -1, want a number above 0`},
 		{"olmoe", nil, replace(`"rope_theta": 1000.0`, `"rope_theta": -1`), `rope_theta is -1, want a number above 0`},
 		{"olmoe", nil, replace(`"num_experts_per_tok": 3`, `"num_experts_per_tok": 9`), `a token uses 9 of 8 experts, want at most as many`},
-		{"mixtral", nil, replace(`"num_key_value_heads": 2`, `"num_key_value_heads": 3`), `4 heads over 3 heads of keys, want a multiple`},
+		{"mixtral", nil, replace(`"num_key_value_heads": 2`, `"num_key_value_heads": 3`), `4 heads over 3 heads of Keys want a multiple`},
 		{"olmoe", nil, replace(`"model_type": "olmoe"`, `"model_type": "olmo"`), `architecture "olmo", want one of deepseek_v2 deepseek_v3 glm4_moe gpt_oss llama mixtral olmoe qwen2_moe qwen3 qwen3_moe; did you mean olmoe?`},
 		{"olmoe", nil, func(string) string { return "{}" }, `nothing says what the model's architecture is: want config.json beside it`},
 	} {

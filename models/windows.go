@@ -14,20 +14,20 @@ const (
 	slidingAttention = "sliding_attention"
 )
 
-// windows returns a function giving the maximum number of keys for a query of layer l, 0 for no limit. It is window
+// Windows returns a function giving the maximum number of keys for a query of layer l, 0 for no limit. It is window
 // in the layers listed as sliding in layer_types or, without layer_types, in those for which slides returns true.
 // inGGUF reports which layers have the window in GGUF files, which have no key for it.
-func (r *reader) windows(layers, window int, slides, inGGUF func(l int) bool) func(l int) int {
+func (r *Reader) Windows(layers, window int, slides, inGGUF func(l int) bool) func(l int) int {
 	kinds := list[string](r, "layer_types", "the kinds of attention of the layers")
 	if len(kinds) != 0 && len(kinds) != layers {
-		r.fail(fmt.Errorf("%s: layer_types has %d of %d layers", r.c.Path, len(kinds), layers))
+		r.Fail(fmt.Errorf("%s: layer_types has %d of %d layers", r.c.Path, len(kinds), layers))
 	}
 	for l, kind := range kinds {
 		switch {
 		case kind != slidingAttention && kind != fullAttention:
-			r.fail(fmt.Errorf("%s: layer_types has %s for layer %d, want %s or %s", r.c.Path, quoted.Name(kind), l, slidingAttention, fullAttention))
+			r.Fail(fmt.Errorf("%s: layer_types has %s for layer %d, want %s or %s", r.c.Path, quoted.Name(kind), l, slidingAttention, fullAttention))
 		case kind == slidingAttention && window == 0:
-			r.fail(fmt.Errorf("%s: layer_types has %s for layer %d, and the model has no window; want %s", r.c.Path, quoted.Name(kind), l, fullAttention))
+			r.Fail(fmt.Errorf("%s: layer_types has %s for layer %d, and the model has no window; want %s", r.c.Path, quoted.Name(kind), l, fullAttention))
 		}
 	}
 	if r.err != nil {
@@ -46,21 +46,21 @@ func (r *reader) windows(layers, window int, slides, inGGUF func(l int) bool) fu
 		}
 		same = same && of(l) > 0 == inGGUF(l)
 	}
-	r.say(keys{"layer_types"}, all, same)
+	r.Say(Keys{"layer_types"}, all, same)
 	return of
 }
 
 // fullEverywhere reports whether layer_types lists every layer as full, for families with a single kind of
 // attention.
-func (r *reader) fullEverywhere() bool {
+func (r *Reader) fullEverywhere() bool {
 	v, _ := r.c.Value("layer_types")
 	kinds, ok := v.([]any)
 	return ok && !slices.ContainsFunc(kinds, func(kind any) bool { return kind != fullAttention })
 }
 
-// windowed returns a function giving each layer's attention, with its window.
-func windowed(a nn.Attention, windows func(l int) int) func(l int) mixer {
-	return func(l int) mixer {
+// Windowed returns a function giving each layer's attention, with its window.
+func Windowed(a nn.Attention, windows func(l int) int) func(l int) Mixer {
+	return func(l int) Mixer {
 		a := a
 		a.Window = windows(l)
 		return a
@@ -69,19 +69,19 @@ func windowed(a nn.Attention, windows func(l int) int) func(l int) mixer {
 
 // qwenWindows returns the windows of a Qwen family, which GGUF files lack. slides selects the layers with a window
 // if layer_types is missing; first is max_window_layers.
-func (r *reader) qwenWindows(layers int, slides func(l, first int) bool) func(l int) int {
-	use := keys{"use_sliding_window"}
-	window, first, on := 0, or(r, keys{"max_window_layers"}, r.c.Int, 0), r.flagOr(use, false)
-	if size := r.sizeOr(keys{"sliding_window"}, 0); on {
+func (r *Reader) qwenWindows(layers int, slides func(l, first int) bool) func(l int) int {
+	use := Keys{"use_sliding_window"}
+	window, first, on := 0, or(r, Keys{"max_window_layers"}, r.c.Int, 0), r.FlagOr(use, false)
+	if size := r.SizeOr(Keys{"sliding_window"}, 0); on {
 		window = size
 	}
-	of := r.windows(layers, window, func(l int) bool { return window > 0 && slides(l, first) }, func(int) bool { return false })
+	of := r.Windows(layers, window, func(l int) bool { return window > 0 && slides(l, first) }, func(int) bool { return false })
 	any := false
 	for l := range layers {
 		any = any || of(l) > 0
 	}
-	r.say(use, any, !any)
-	r.say(keys{"sliding_window"}, window, !any)
-	r.say(keys{"max_window_layers"}, nil, true)
+	r.Say(use, any, !any)
+	r.Say(Keys{"sliding_window"}, window, !any)
+	r.Say(Keys{"max_window_layers"}, nil, true)
 	return of
 }

@@ -18,59 +18,32 @@ import (
 // usual returns the default entries of config.json for a family: the sizes of moe_lm, and values for settings that
 // transformers would otherwise set for a model of the published size. ok is false for families that gomoe does not
 // write.
-func usual(family string) (map[string]any, bool) {
-	of := map[string]any{
-		"hidden_size": 128.0, "num_hidden_layers": 4.0, "num_attention_heads": 4.0, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
-		"hidden_act": "silu", "tie_word_embeddings": false, "attention_bias": false, "intermediate_size": 256.0,
+func usual(family string) (entries map[string]any, ok bool) {
+	for _, f := range models.Families() {
+		if f.Name != family || f.New == nil {
+			continue
+		}
+		entries = map[string]any{
+			"hidden_size": 128.0, "num_hidden_layers": 4.0, "num_attention_heads": 4.0, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
+			"hidden_act": "silu", "tie_word_embeddings": false, "intermediate_size": 256.0,
+		}
+		if f.New["rope_parameters"] != nil {
+			delete(entries, "rope_theta") // contained in the object
+		}
+		maps.Copy(entries, f.New)
+		return entries, true
 	}
-	qwen := map[string]any{"num_experts": 8.0, "num_experts_per_tok": 2.0, "moe_intermediate_size": 256.0, "norm_topk_prob": true, "decoder_sparse_step": 1.0, "mlp_only_layers": []any{}}
-	deep := map[string]any{
-		"n_routed_experts": 8.0, "num_experts_per_tok": 2.0, "moe_intermediate_size": 256.0, "n_shared_experts": 1.0, "first_k_dense_replace": 1.0,
-		"n_group": 1.0, "topk_group": 1.0, "routed_scaling_factor": 1.0, "norm_topk_prob": true,
-	}
-	latent := map[string]any{"q_lora_rank": nil, "kv_lora_rank": 32.0, "qk_nope_head_dim": 16.0, "qk_rope_head_dim": 16.0, "v_head_dim": 32.0}
-	switch family {
-	case "mixtral":
-		delete(of, "attention_bias")
-		maps.Copy(of, map[string]any{"num_local_experts": 8.0, "num_experts_per_tok": 2.0, "sliding_window": nil})
-	case "olmoe":
-		maps.Copy(of, map[string]any{"num_experts": 8.0, "num_experts_per_tok": 2.0, "norm_topk_prob": false, "clip_qkv": nil})
-	case "qwen2_moe":
-		delete(of, "attention_bias")
-		maps.Copy(of, qwen)
-		maps.Copy(of, map[string]any{"norm_topk_prob": false, "shared_expert_intermediate_size": 256.0, "qkv_bias": true, "use_sliding_window": false})
-	case "qwen3_moe":
-		maps.Copy(of, qwen)
-		of["use_sliding_window"] = false
-	case "llama":
-		of["mlp_bias"] = false
-	case "qwen3":
-		of["use_sliding_window"] = false
-	case "deepseek_v2":
-		maps.Copy(of, deep)
-		maps.Copy(of, latent)
-		maps.Copy(of, map[string]any{"topk_method": "greedy", "norm_topk_prob": false, "n_group": nil, "topk_group": nil})
-	case "deepseek_v3":
-		maps.Copy(of, deep)
-		maps.Copy(of, latent)
-	case "glm4_moe":
-		maps.Copy(of, deep)
-		maps.Copy(of, map[string]any{"use_qk_norm": false, "partial_rotary_factor": 0.5})
-	case "gpt_oss":
-		delete(of, "rope_theta")
-		maps.Copy(of, map[string]any{
-			"num_local_experts": 8.0, "num_experts_per_tok": 2.0, "head_dim": 32.0, "attention_bias": true, "sliding_window": 128.0, "swiglu_limit": 7.0,
-			"rope_parameters": map[string]any{"rope_type": "default", "rope_theta": 10000.0}, "layer_types": nil,
-		})
-	default:
-		return nil, false
-	}
-	return of, true
+	return nil, false
 }
 
 // written returns the families that gomoe writes.
-func written() []string {
-	return slices.DeleteFunc(models.Names(), func(name string) bool { _, ok := usual(name); return !ok })
+func written() (names []string) {
+	for _, f := range models.Families() {
+		if f.New != nil {
+			names = append(names, f.Name)
+		}
+	}
+	return names
 }
 
 // open completes the model's entries and returns the model. Unknown entries, and values that the family does not

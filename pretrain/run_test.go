@@ -151,7 +151,7 @@ func TestFamilies(t *testing.T) {
 			}
 			alike(t, first, got[0])
 			m := same(t, out)
-			require.Equal(t, []any{family, sparse, 16, 256}, []any{m.Family, m.Experts > 0, m.Context, m.Vocab})
+			require.Equal(t, []any{family, sparse, 16, 256}, []any{m.Family.Name, m.Experts > 0, m.Context, m.Vocab})
 		}
 	}
 }

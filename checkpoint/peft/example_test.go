@@ -28,7 +28,7 @@ func ExampleOpen() {
 		fmt.Println(err)
 		return
 	}
-	a, err := peft.Open(dir, "llama")
+	a, err := peft.Open(dir, peft.Layout{})
 	if err != nil {
 		fmt.Println(err)
 		return

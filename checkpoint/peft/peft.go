@@ -24,11 +24,9 @@ import (
 type Adapter struct {
 	// LoRA describes the adapters. Open sets its Targets to the full names of the matrices, and Rank to the largest
 	// rank.
-	LoRA nn.LoRA
-	Base string // the model's name in the configuration
-	// Family is the model's family, as named by models.Names. PEFT names Mixtral's matrices differently from the
-	// model's files, and adapts experts as parameters in all families except the dense ones.
-	Family string
+	LoRA   nn.LoRA
+	Base   string // the model's name in the configuration
+	Layout Layout // of the model's family
 
 	path   string // of the tensors
 	close  func() error
@@ -41,6 +39,17 @@ type Adapter struct {
 	mlx    bool
 }
 
+// Layout describes how PEFT stores adapters of a family's matrices, in the names of transformers 5.
+type Layout struct {
+	Experts bool // layers have experts, which PEFT adapts as parameters
+	// Block is the module of the experts in the model's files if transformers 5 has another name for it, which is mlp;
+	// Matrices are then the names of the gate, down and up projections there. "" means that the names are the same.
+	Block    string
+	Matrices [3]string
+	// Interleaved is set if the rows of gate and up are interleaved in their fused parameter.
+	Interleaved bool
+}
+
 // pair is the adapter of a matrix.
 type pair struct {
 	a, b      tensor.Tensor
@@ -50,10 +59,10 @@ type pair struct {
 	parameter bool // the tensors belong to a fused parameter of experts, and the matrix is a half of it
 }
 
-// Open opens the adapter in a folder, for a model of the given family. The caller must call Close. It is an error
+// Open opens the adapter in a folder, for a model of a family with the given layout. The caller must call Close. It is an error
 // if the folder contains anything unknown that affects results.
-func Open(folder, family string) (*Adapter, error) {
-	a := &Adapter{Family: family, found: map[string]pair{}, whole: map[string]tensor.Tensor{}, tables: map[string]pair{}, added: map[string]pair{}, rows: map[string]tensor.Tensor{}}
+func Open(folder string, l Layout) (*Adapter, error) {
+	a := &Adapter{Layout: l, found: map[string]pair{}, whole: map[string]tensor.Tensor{}, tables: map[string]pair{}, added: map[string]pair{}, rows: map[string]tensor.Tensor{}}
 	if err := a.open(folder); err != nil {
 		return nil, errors.Join(fmt.Errorf("peft: %w", err), a.Close())
 	}
@@ -174,13 +183,13 @@ func (a *Adapter) saves(module string) bool {
 
 // own returns the name in the model's files of a module or a parameter of transformers 5.
 func (a *Adapter) own(name string) string {
-	if a.Family != "mixtral" {
+	if a.Layout.Block == "" {
 		return name
 	}
-	name = strings.Replace(name, ".mlp.", ".block_sparse_moe.", 1)
+	name = strings.Replace(name, ".mlp.", "."+a.Layout.Block+".", 1)
 	before, matrix, ok := cutLast(name)
 	if i := slices.Index([]string{"gate_proj", "down_proj", "up_proj"}, matrix); ok && i >= 0 && strings.HasSuffix(before, ".*") {
-		return before + fmt.Sprintf(".w%d", i+1)
+		return before + "." + a.Layout.Matrices[i]
 	}
 	return name
 }
@@ -260,7 +269,7 @@ func (a *Adapter) idle() (map[string]bool, error) {
 		out, row := x.Type.Shape[0], len(values)/max(1, x.Type.Shape[0])
 		for i, v := range values {
 			k := i / row / max(1, out/2)
-			if a.turns() {
+			if a.Layout.Interleaved {
 				k = i / row % 2
 			}
 			zero[min(k, 1)] = zero[min(k, 1)] && v == 0
@@ -271,9 +280,6 @@ func (a *Adapter) idle() (map[string]bool, error) {
 	}
 	return idle, nil
 }
-
-// turns reports whether the rows of gate and up are interleaved in the family's fused parameter.
-func (a *Adapter) turns() bool { return a.Family == "gpt_oss" }
 
 // tensors opens the tensors in a folder: the file of an adapter, or a checkpoint of a run training one.
 func (a *Adapter) tensors(folder string) ([]tensor.Tensor, error) {
@@ -388,7 +394,7 @@ func (a *Adapter) pairOf(name string, m nn.Adapter) (x, y array.Array, err error
 		if err := both([][]int{{m.Experts * p.rank, m.In}}, [][]int{{m.Out * p.half.count, p.rank * m.Experts}}); err != nil {
 			return x, y, err
 		}
-		x, y = unfused(x, y, p.half, m, p.rank, a.turns())
+		x, y = unfused(x, y, p.half, m, p.rank, a.Layout.Interleaved)
 	case a.mlx && m.Experts == 0: // mlx-lm stores them transposed
 		if err := both([][]int{{m.In, p.rank}}, [][]int{{p.rank, m.Out}}); err != nil {
 			return x, y, err

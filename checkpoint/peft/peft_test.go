@@ -40,7 +40,7 @@ func TestWrite(t *testing.T) {
 	for _, targets := range [][]string{{"q_proj", "up_proj"}, {"q_proj", "experts.*.up_proj"}} {
 		want := Adapter{LoRA: nn.LoRA{Rank: 2, Alpha: 6, Dropout: 0.25, Targets: targets}, Base: "olmoe"}
 		require.NoError(t, Write(dir, want, adapters, arrays))
-		a, err := Open(dir, "")
+		a, err := Open(dir, Layout{})
 		require.NoError(t, err)
 		require.Equal(t, want.Base, a.Base)
 		require.Equal(t, nn.LoRA{Rank: 2, Alpha: 6, Targets: []string{adapters[1].Name, adapters[0].Name}}, a.LoRA)
@@ -91,7 +91,7 @@ func TestMLX(t *testing.T) {
 	}))
 	config := `{"fine_tune_type": "lora", "num_layers": 16, "model": "x", "lora_parameters": {"rank": 2, "scale": 20.0, "dropout": 0.0}}`
 	require.NoError(t, os.WriteFile(filepath.Join(dir, ConfigName), []byte(config), 0o644))
-	a, err := Open(dir, "")
+	a, err := Open(dir, Layout{})
 	require.NoError(t, err)
 	defer a.Close()
 	require.Equal(t, 20.0, a.LoRA.Scale())
@@ -120,7 +120,7 @@ func TestWriteMLX(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, slices.ContainsFunc(f.Tensors, func(x tensor.Tensor) bool { return x.Name == want }), want)
 		require.NoError(t, f.Close())
-		a, err := Open(dir, "")
+		a, err := Open(dir, Layout{})
 		require.NoError(t, err)
 		require.Equal(t, 3.0, a.LoRA.Scale())
 		got, err := a.Arrays(own)
@@ -172,19 +172,19 @@ func TestRefuses(t *testing.T) {
 		`{"fine_tune_type": "lora", "lora_parameters": {"rank": 2, "scale": 1}}`: MLXName,
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, ConfigName), []byte(config), 0o644))
-		_, err := Open(dir, "")
+		_, err := Open(dir, Layout{})
 		require.ErrorContains(t, err, want, config)
 		require.ErrorContains(t, err, "peft: ")
 	}
 	scaled := "\ufeff" + `{"peft_type": "LORA", "lora_alpha": 4, "r": 4, "use_rslora": true, "init_lora_weights": "gaussian", "target_parameters": ["up_proj", "experts.gate_up_proj"], "fan_in_fan_out": false,
 		"loftq_config": {}, "eva_config": null, "runtime_config": {"ephemeral_gpu_offload": true}}`
 	require.NoError(t, os.WriteFile(filepath.Join(dir, ConfigName), []byte(scaled), 0o644))
-	a, err := Open(dir, "")
+	a, err := Open(dir, Layout{})
 	require.NoError(t, err)
 	require.Equal(t, 2.0, a.LoRA.Scale())
 	require.NoError(t, a.Close())
 	require.NoError(t, safetensors.Write(filepath.Join(dir, FileName), nil, []tensor.Source{tensor.Of("base_model.model.x.bias", counted(2))}))
-	_, err = Open(dir, "")
+	_, err = Open(dir, Layout{})
 	require.ErrorContains(t, err, `tensor "base_model.model.x.bias" of F32, want an adapter's lora_A.weight or lora_B.weight, or a parameter of modules_to_save`)
 	saved := `{"peft_type": "LORA", "lora_alpha": 4, "r": 2, "modules_to_save": ["mlp"], "ensure_weight_tying": true}`
 	require.NoError(t, os.WriteFile(filepath.Join(dir, ConfigName), []byte(saved), 0o644))
@@ -196,7 +196,7 @@ func TestRefuses(t *testing.T) {
 		"lm_head." + nn.LoRAA:                           "and adapter_config.json has ensure_weight_tying",
 	} {
 		require.NoError(t, safetensors.Write(filepath.Join(dir, FileName), nil, []tensor.Source{tensor.Of(peftPrefix+name, counted(2, 4))}))
-		a, err := Open(dir, "")
+		a, err := Open(dir, Layout{})
 		if want != "" {
 			require.ErrorContains(t, err, want)
 			continue
@@ -205,7 +205,7 @@ func TestRefuses(t *testing.T) {
 		require.NoError(t, a.Close())
 	}
 	require.NoError(t, os.Rename(filepath.Join(dir, FileName), filepath.Join(dir, "adapter_model.bin")))
-	_, err = Open(dir, "")
+	_, err = Open(dir, Layout{})
 	require.ErrorContains(t, err, "adapter_model.bin is a pickle file of PyTorch, want adapter_model.safetensors; load the adapter with PEFT and save it")
 }
 
@@ -227,7 +227,7 @@ func TestSettingsOfPEFT(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, ConfigName), []byte(config), 0o644))
 		require.NoError(t, safetensors.Write(filepath.Join(dir, FileName), nil, []tensor.Source{
 			tensor.Of(peftPrefix+up+nn.LoRAA, counted(rank, 4)), tensor.Of(peftPrefix+up+nn.LoRAB, counted(5, rank))}))
-		a, err := Open(dir, "")
+		a, err := Open(dir, Layout{})
 		require.NoError(t, err, config)
 		require.Equal(t, rank, a.LoRA.Rank, config)
 		all, err := a.Arrays([]nn.Adapter{{Name: "model.layers.0.mlp.experts.*.up_proj", Experts: 3, In: 4, Out: 5}})

@@ -42,7 +42,7 @@ func write(folder string, a Adapter, adapters []nn.Adapter, arrays map[string]ar
 		}
 	}
 	for _, parameter := range slices.Sorted(maps.Keys(l.fused)) {
-		x, y := fuse(l.factors(parameter, arrays), a.turns())
+		x, y := fuse(l.factors(parameter, arrays), a.Layout.Interleaved)
 		all = append(all, tensor.Of(TensorName(l.wrapper(parameter)+"."+nn.LoRAA), x), tensor.Of(TensorName(l.wrapper(parameter)+"."+nn.LoRAB), y))
 	}
 	files, err := Describe(a, adapters)
@@ -67,10 +67,10 @@ type halfOf struct {
 
 // theirs returns the name of a matrix or a module in transformers 5.
 func (a Adapter) theirs(name string) string {
-	if a.Family == "mixtral" {
-		return strings.Replace(name, ".block_sparse_moe.", ".mlp.", 1)
+	if a.Layout.Block == "" {
+		return name
 	}
-	return name
+	return strings.Replace(name, "."+a.Layout.Block+".", ".mlp.", 1)
 }
 
 // layout returns how PEFT stores the adapters. In families with experts, PEFT takes a target ending with the name
@@ -78,7 +78,6 @@ func (a Adapter) theirs(name string) string {
 // as parameters.
 func (a Adapter) layout(adapters []nn.Adapter) layout {
 	l := layout{fused: map[string][]halfOf{}}
-	dense := a.Family == "" || a.Family == "llama" || a.Family == "qwen3"
 	for _, m := range adapters {
 		name := a.theirs(m.Name)
 		module, matrix, experts := strings.Cut(name, ".experts.*.")
@@ -92,7 +91,7 @@ func (a Adapter) layout(adapters []nn.Adapter) layout {
 				parameter, h = module+".experts."+down, half{0, 1}
 			}
 			l.fused[parameter] = append(l.fused[parameter], halfOf{m.Name, h})
-		case !dense && slices.Contains([]string{"gate", "gate_proj", "up_proj", down}, end):
+		case a.Layout.Experts && slices.Contains([]string{"gate", "gate_proj", "up_proj", down}, end):
 			l.parameters = append(l.parameters, name+".weight")
 		default:
 			l.modules = append(l.modules, name)

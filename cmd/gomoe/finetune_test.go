@@ -61,7 +61,7 @@ func TestFinetune(t *testing.T) {
 	for _, want := range []string{"2 documents, 20 tokens", "in 4 adapters beside 16016 of the model", " for 2 ranks: state ", "at the beginning", "after 6 steps", "the adapter is in " + out, "the model with the adapter is in " + merged} {
 		require.Contains(t, said, want)
 	}
-	a, err := peft.Open(out, "olmoe")
+	a, err := peft.Open(out, peft.Layout{Experts: true})
 	require.NoError(t, err)
 	require.Equal(t, 2, a.LoRA.Rank)
 	require.NoError(t, a.Close())

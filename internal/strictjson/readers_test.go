@@ -45,7 +45,7 @@ func TestReaders(t *testing.T) {
 		"config.json":                  {`{"x": 1, |"rope_theta": |1e4|1e6|}`, "rope_theta", config, false},
 		"generation_config.json":       {`{"x": {|"top_k": |1|2|}}`, "top_k", config, false},
 		"model.safetensors.index.json": {`{"weight_map": {|"a": |"x.safetensors"|"y.safetensors"|}}`, "a", func(path string) error { _, err := safetensors.OpenSet(path); return err }, false},
-		"adapter_config.json":          {`{"peft_type": "LORA", "target_modules": [], |"r": |8|16|}`, "r", func(string) error { _, err := peft.Open(dir, ""); return err }, false},
+		"adapter_config.json":          {`{"peft_type": "LORA", "target_modules": [], |"r": |8|16|}`, "r", func(string) error { _, err := peft.Open(dir, peft.Layout{}); return err }, false},
 		"tokenizer.json":               {strings.Replace(vocabulary, `"a":0`, `|"a":|0|2|`, 1), "a", tokens, false},
 		"tokenizer_config.json":        {`{"add_bos_token": false, |"eos_token": |"a"|"b"|}`, "eos_token", tokens, false},
 		"special_tokens_map.json":      {`{|"eos_token": |"a"|"b"|}`, "eos_token", tokens, false},
