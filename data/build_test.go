@@ -194,6 +194,21 @@ func TestBroken(t *testing.T) {
 		{`{"prompt": "a", "completion": [{"role": "assistant", "content": "b"}]}`, "prompt and completion: want two texts, or two lists of messages"},
 		{`{"conversations": [{"from": "human", "value": "a"}, {"value": "b"}]}`, "message 2 is no object with a role"},
 		{`{"instruction": "a"}`, "an instruction and an output come together"},
+		{`{"instruction": "a", "output": "b", "prompt": "c", "completion": "d"}`, "more than one of text"},
+		{`{"instruction": "a", "output": "b", "history": [["c", "d"], ["e"]]}`, "history.1: a list of 1 texts, want a question and its answer"},
+		{`{"instruction": "a", "output": "b", "history": [["c", "d", "e"]]}`, "history.0: a list of 3 texts"},
+		{`{"instruction": "a", "output": "b", "history": [[]]}`, "history.0: a list of 0 texts"},
+		{`{"instruction": "a", "output": "b", "history": [["c", null]]}`, "history.0.1: null, want a text"},
+		{`{"instruction": "a", "output": "b", "history": ["c", "d"]}`, "history.0: string, want a list of texts"},
+		{`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "weight": "0"}]}`, "message 2: weight: string, want a number"},
+		{`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "weight": false}]}`, "message 2: weight: bool, want a number"},
+		{`{"messages": [{"role": 3, "content": "a"}]}`, "message 1: role: number, want a text"},
+		{`{"question": "a", "answer": ["b", "c"]}`, "question and answer: want two texts"},
+		{`{"prompt": [{"role": "user", "content": "a"}], "response": "b"}`, "prompt and response: want two texts"},
+		{`{"conversations": [{"from": "human", "text": "a"}, {"from": "gpt", "text": "b"}]}`, "message 1: it has no value"},
+		{`{"system": "S", "conversations": [{"from": "system", "value": "T"}, {"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]}`, "system: the conversation begins with another system message"},
+		{`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], "chat_template_kwargs": {"messages": []}}`, "further variables: messages is the conversation's own"},
+		{`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], "chat_template_kwargs": {"tools": null}}`, "further variables: tools is the conversation's own"},
 		{`{"messages": [{"role": "assistant", "content": "a"}], "tools": "[{"}`, "tools: want a list of tools, or its JSON text: "},
 		{`{"conversations": [{"from": "human", "value": "a"}, {"from": "function_call", "value": "{\"name\": \"f\", \"arguments\": ` + strings.Repeat("[", 9998) + strings.Repeat("]", 9998) + `}"}]}`, "exceeded max depth"},
 	}
@@ -215,7 +230,7 @@ func TestBroken(t *testing.T) {
 	}
 	require.ErrorContains(t, broken.Lines[len(bad)], "c.txt: line 3 is not UTF-8")
 	require.ErrorContains(t, err, fmt.Sprintf("data: %d broken lines, want at most %d\n", len(bad)+1, len(bad))+lines+":2: ")
-	require.ErrorContains(t, err, "\nand 12 more")
+	require.ErrorContains(t, err, "\nand 27 more")
 	require.NoFileExists(t, out)
 
 	r, err := Build(t.Context(), out, []string{lines, binary}, Options{Tokenizer: tok, Broken: len(bad) + 1})

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -24,10 +25,10 @@ type line struct {
 	Conversations []json.RawMessage `json:"conversations"` // ShareGPT's name for messages
 	// Alpaca's form: an instruction, its input, and the answer. Dolly uses context and response for input and output.
 	// System and History are LLaMA-Factory's.
-	Instruction *string     `json:"instruction"`
-	Input       *string     `json:"input"`
-	Output      *string     `json:"output"`
-	History     [][2]string `json:"history"`
+	Instruction *string    `json:"instruction"`
+	Input       *string    `json:"input"`
+	Output      *string    `json:"output"`
+	History     [][]string `json:"history"`
 
 	// Members with common names. They are used only if none of the forms above is present and their types fit.
 	Context      json.RawMessage `json:"context"`
@@ -58,7 +59,7 @@ func parse(t *tokenizer.Tokenizer, s []byte) (document, error) {
 	l.settle()
 	has := []bool{l.Text != nil, l.Prompt != nil || l.Completion != nil, l.Messages != nil, l.Conversations != nil}
 	which := slices.Index(has, true)
-	if which >= 0 && slices.Contains(has[which+1:], true) {
+	if which >= 0 && slices.Contains(has[which+1:], true) || l.Completion != nil && l.Instruction != nil && l.Output != nil {
 		return d, fmt.Errorf("more than one of %s", kinds)
 	}
 	var messages []message
@@ -68,7 +69,10 @@ func parse(t *tokenizer.Tokenizer, s []byte) (document, error) {
 		return text(*l.Text), nil
 	case which == 1:
 		var prompt, completion string
-		if l.Prompt == nil || l.Completion == nil {
+		switch {
+		case l.Completion == nil && given(l.Response) != nil:
+			return d, errors.New("prompt and response: want two texts; a list of messages as the prompt has a list as its completion")
+		case l.Prompt == nil || l.Completion == nil:
 			return d, errors.New("a prompt and a completion come together")
 		}
 		if json.Unmarshal(l.Prompt, &prompt) == nil && json.Unmarshal(l.Completion, &completion) == nil {
@@ -81,14 +85,22 @@ func parse(t *tokenizer.Tokenizer, s []byte) (document, error) {
 		messages, err = read(l.Conversations)
 	case l.Instruction != nil || l.Output != nil:
 		messages, err = l.instructed()
+	case given(l.Question) != nil && given(l.Answer) != nil:
+		return d, errors.New("question and answer: want two texts")
 	default:
 		return d, fmt.Errorf("none of %s", kinds)
 	}
 	if err != nil {
 		return d, err
 	}
-	if l.System != nil && *l.System != "" && (len(messages) == 0 || messages[0].role != "system") {
-		messages = slices.Insert(messages, 0, said("system", *l.System))
+	if l.System != nil && *l.System != "" {
+		first := said("system", *l.System)
+		if len(messages) > 0 && messages[0].role == "system" && !sameText(messages[0], first) {
+			return d, errors.New("system: the conversation begins with another system message; take one of them out")
+		}
+		if len(messages) == 0 || messages[0].role != "system" {
+			messages = slices.Insert(messages, 0, first)
+		}
 	}
 	// A fixed date, so that the tokens do not depend on when they are made.
 	return conversation(t, tokenizer.Conversation{Tools: l.Tools, More: l.Template, Now: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)}, messages)
@@ -163,7 +175,10 @@ func (l *line) instructed() ([]message, error) {
 		return nil, errors.New("an instruction and an output come together")
 	}
 	var all []message
-	for _, h := range l.History {
+	for i, h := range l.History {
+		if len(h) != 2 {
+			return nil, fmt.Errorf("history.%d: a list of %d texts, want a question and its answer", i, len(h))
+		}
 		all = append(all, said("user", h[0]), said("assistant", h[1]))
 	}
 	ask := *l.Instruction
@@ -182,6 +197,14 @@ func said(role, content string) message {
 	return message{role, text, true}
 }
 
+// sameText reports whether two messages have the same content.
+func sameText(a, b message) bool {
+	var x, y struct {
+		Content any `json:"content"`
+	}
+	return json.Unmarshal(a.text, &x) == nil && json.Unmarshal(b.text, &y) == nil && reflect.DeepEqual(x, y)
+}
+
 // read reads messages, which have either role and content, or ShareGPT's from and value.
 func read(texts []json.RawMessage) ([]message, error) {
 	var all []message
@@ -191,7 +214,13 @@ func read(texts []json.RawMessage) ([]message, error) {
 			From   *string  `json:"from"`
 			Weight *float64 `json:"weight"`
 		}
-		if err := strictjson.Unmarshal(text, &head); err != nil || bytes.TrimSpace(text)[0] != '{' || head.Role == nil && head.From == nil {
+		if bytes.TrimSpace(text)[0] != '{' {
+			return nil, fmt.Errorf("message %d is no object with a role", i+1)
+		}
+		if err := strictjson.Unmarshal(text, &head); err != nil {
+			return nil, fmt.Errorf("message %d: %w", i+1, err)
+		}
+		if head.Role == nil && head.From == nil {
 			return nil, fmt.Errorf("message %d is no object with a role", i+1)
 		}
 		m := message{text: text, learn: true}
@@ -248,6 +277,9 @@ func (m *message) rename(from *string) error {
 	if m.role == "" && from != nil {
 		m.role = roleNamed(*from)
 		value := given(raw["value"])
+		if _, ok := raw["content"]; value == nil && !ok && raw["tool_calls"] == nil {
+			return errors.New("it has no value, want an object with from and value, or with role and content")
+		}
 		delete(all, "from")
 		delete(all, "value")
 		all["role"] = m.role

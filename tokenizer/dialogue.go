@@ -31,11 +31,16 @@ type dialogue struct {
 	values   *jinja.Dict // all variables of the template except messages and add_generation_prompt
 	messages []*jinja.Dict
 	now      time.Time
+	budget   *jinja.Budget // of all renderings
 }
+
+// maxRenderings bounds the time for finding the turns of a conversation, which takes several renderings for each
+// message: those of about 2000 messages in the published templates.
+const maxRenderings = 8
 
 // dialogue reads a conversation and prepares its messages as transformers does.
 func (t *Tokenizer) dialogue(c Conversation) (*dialogue, error) {
-	d := &dialogue{now: c.Now}
+	d := &dialogue{now: c.Now, budget: jinja.NewBudget(maxRenderings)}
 	if d.now.IsZero() {
 		d.now = time.Now()
 	}
@@ -64,6 +69,11 @@ func (t *Tokenizer) dialogue(c Conversation) (*dialogue, error) {
 		more, ok := v.(*jinja.Dict)
 		if err != nil || !ok {
 			return nil, errors.Join(errors.New("tokenizer: template: more: want a JSON object"), err)
+		}
+		for _, name := range []string{"messages", "tools"} {
+			if _, ok := more.Get(name); ok {
+				return nil, fmt.Errorf("tokenizer: template: further variables: %s is the conversation's own; give it there", name)
+			}
 		}
 		d.values.Update(more)
 	}
@@ -135,7 +145,7 @@ func (d *dialogue) render(messages []*jinja.Dict, generate bool) (string, [][2]i
 	values.Set("messages", jinja.NewList(all...))
 	values.Set("add_generation_prompt", generate)
 	values.Update(d.values)
-	text, marked, err := d.template.Render(values, d.now)
+	text, marked, err := d.template.Render(values, d.now, d.budget)
 	if err != nil {
 		return "", nil, fmt.Errorf("tokenizer: chat template: %w", err)
 	}

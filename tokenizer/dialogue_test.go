@@ -151,6 +151,24 @@ func TestPartsForTemplate(t *testing.T) {
 }
 
 // Turns of messages of the role assistant in a row do not overlap if a token ends the last message only in one of the compared texts.
+// The time for finding turns is bounded, since it grows with the square of their number.
+func TestTurnsOfLongConversation(t *testing.T) {
+	tok, err := templated(t, "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
+	require.NoError(t, err)
+	long := func(n int) Conversation {
+		pair := `{"role":"user","content":"a"},{"role":"assistant","content":"b"},`
+		return Conversation{Messages: json.RawMessage("[" + strings.TrimSuffix(strings.Repeat(pair, n), ",") + "]")}
+	}
+	_, turns, err := tok.Turns(long(300))
+	require.NoError(t, err)
+	require.Len(t, turns, 300)
+	_, _, err = tok.Turns(long(1500))
+	require.ErrorContains(t, err, "a conversation of 3000 messages, whose turns take too long to find in its text; divide it into shorter ones")
+	text, err := tok.Prompt(long(1500))
+	require.NoError(t, err)
+	require.Len(t, text, len("<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n")*1500)
+}
+
 func TestTurnsInARow(t *testing.T) {
 	tok, err := templated(t, `{% for m in messages %}<{{ m.role }}>{{ '\n' + m.content }}{% if m.role == 'assistant' and not loop.last %}{{ '\n</s>\n' }}{% endif %}{{ '\n' if not loop.last }}{% endfor %}{% if add_generation_prompt %}{{ '\n<assistant>\nHere I think' }}{% endif %}`)
 	require.NoError(t, err)

@@ -137,6 +137,9 @@ func (f *turnFinder) all() ([]Turn, error) {
 	for _, i := range f.assistants() {
 		start := f.start(i, last)
 		end := f.end(i, start)
+		if f.budget.Spent() {
+			return nil, fmt.Errorf("tokenizer: chat template: a conversation of %d messages, whose turns take too long to find in its text; divide it into shorter ones, or write it as a prompt with a completion", len(f.messages))
+		}
 		if start < 0 || end < 0 {
 			continue // the text omits the message
 		}

@@ -23,6 +23,15 @@ const (
 	maxBudget   = 4 << 20 // steps, one for each value computed and for each 16 bytes produced
 )
 
+// Budget bounds the steps of several renderings.
+type Budget struct{ steps int }
+
+// NewBudget returns the budget of n renderings that each take as many steps as one may.
+func NewBudget(n int) *Budget { return &Budget{n * maxBudget} }
+
+// Spent reports whether a rendering ended because the budget had too few steps left.
+func (b *Budget) Spent() bool { return b.steps < 0 }
+
 // Template is a compiled template. It is safe for concurrent use.
 type Template struct {
 	body   stmt
@@ -32,6 +41,7 @@ type Template struct {
 // run is one rendering.
 type run struct {
 	budget int
+	shared *Budget // of several renderings; nil for one
 	depth  int
 	line   int
 	now    time.Time
@@ -46,6 +56,12 @@ func (r *run) fail(format string, a ...any) { panic(failure{r.line, fmt.Sprintf(
 func (r *run) spend(n int) {
 	if r.budget -= n; r.budget < 0 {
 		r.fail("the template takes more than %d steps", maxBudget)
+	}
+	if r.shared == nil {
+		return
+	}
+	if r.shared.steps -= n; r.shared.steps < 0 {
+		r.fail("the conversation's renderings take too many steps")
 	}
 }
 
@@ -81,11 +97,12 @@ func Compile(src string) (t *Template, err error) {
 }
 
 // Render renders a template with the given variables, which must be values in the form returned by [Decode]. now is
-// the time for strftime_now. marked holds the byte ranges of text written by {% generation %} blocks, in order.
-func (t *Template) Render(values *Dict, now time.Time) (text string, marked [][2]int, err error) {
+// the time for strftime_now. all, if not nil, is a budget that other renderings share. marked holds the byte ranges of
+// text written by {% generation %} blocks, in order.
+func (t *Template) Render(values *Dict, now time.Time, all *Budget) (text string, marked [][2]int, err error) {
 	defer caught(&err)
 	var out strings.Builder
-	r := &run{budget: maxBudget, now: now, text: &out}
+	r := &run{budget: maxBudget, shared: all, now: now, text: &out}
 	root := &scope{values.clone(), nil}
 	root.values["self"] = r.self(t.blocks, root)
 	t.body(r, root, &out)

@@ -31,7 +31,7 @@ func TestJinja(t *testing.T) {
 		got := ""
 		tmpl, err := Compile(src)
 		if err == nil {
-			got, _, err = tmpl.Render(values.(*Dict), time.Now())
+			got, _, err = tmpl.Render(values.(*Dict), time.Now(), nil)
 		}
 		switch {
 		case err != nil && want != nil:
