@@ -16,7 +16,7 @@ import (
 // It processes a cache line of 8 columns at a time. Columns with a power-of-two length map to the same set
 // of the first-level cache, which has 8 ways.
 func (s set) brainStrip(rows int) {
-	const lanes, unit = 8, 64
+	const lanes, unit, step = 8, 64, 16
 	columns := 2 * lanes
 	if rows > stripMost/2 {
 		columns = lanes
@@ -24,7 +24,7 @@ func (s set) brainStrip(rows int) {
 	name := fmt.Sprintf("%sBrainStrip%d", s.name, rows)
 	onWork(name)
 	Doc(fmt.Sprintf("%s multiplies %d rows of float32 with %d columns of bf16, of contiguous elements.", name, rows, columns))
-	p := &strip{t: Load(Param("t"), GP64()), all: columns}
+	p := &strip{t: Load(Param("t"), GP64()), all: lanes * step / unit}
 	left := field(p.t, workDeep)
 	p.fetch = field(p.t, workFetch)
 	p.w, p.steps = p.pointers(workB, workBStride, columns)
@@ -37,34 +37,45 @@ func (s set) brainStrip(rows int) {
 	mask := reg.Y15
 	VPCMPEQD(mask, mask, mask)
 	VPSLLD(Imm(16), mask, mask)
+	again := GP64()
 	Label("loop")
 	for g := range columns / lanes {
-		for at := 0; at < unit; at += 16 {
-			for j, pairs := range p.turned(lanes*g, at) {
-				for odd := range 2 {
-					w := YMM()
-					if odd == 0 {
-						VPSLLD(Imm(16), pairs, w)
-					} else {
-						VPAND(mask, pairs, w)
-					}
-					for r := range rows {
-						x := YMM()
-						VBROADCASTSS(p.X(r, 2*at+8*j+4*odd), x)
-						VFMADD231PS(w, x, sum(g, r))
-					}
+		loop := fmt.Sprintf("columns%d", g)
+		MOVQ(I32(unit/step), again)
+		Label(loop)
+		p.fetched = 0
+		for j, pairs := range p.turned(lanes*g, 0) {
+			for odd := range 2 {
+				w := YMM()
+				if odd == 0 {
+					VPSLLD(Imm(16), pairs, w)
+				} else {
+					VPAND(mask, pairs, w)
 				}
-				p.prefetch(columns / 16)
+				for r := range rows {
+					x := YMM()
+					VBROADCASTSS(p.X(r, 8*j+4*odd), x)
+					VFMADD231PS(w, x, sum(g, r))
+				}
+			}
+			p.prefetch(j % 2)
+		}
+		ADDQ(I32(64*p.all), p.fetch)
+		for _, w := range p.w[g*lanes/4:][:lanes/4] {
+			ADDQ(Imm(step), w)
+		}
+		for _, x := range p.x {
+			ADDQ(Imm(2*step), x)
+		}
+		DECQ(again)
+		JNZ(LabelRef(loop))
+		if g < columns/lanes-1 {
+			for _, x := range p.x {
+				ADDQ(I32(-2*unit), x)
 			}
 		}
 	}
-	p.fetchRest()
-	for _, w := range p.w {
-		ADDQ(I32(unit), w)
-	}
-	for _, x := range p.x {
-		ADDQ(I32(2*unit), x)
-	}
+	fetchPage(p.fetch)
 	DECQ(left)
 	JNZ(LabelRef("loop"))
 

@@ -90,7 +90,7 @@ func dotStrip(rows int) {
 		pool.free(v)
 	}
 	pool.free(r...)
-	s.fetchRest()
+	s.fetchRest(64 * s.all)
 	for _, p := range append(s.w, s.x...) {
 		ADDQ(Imm(unit), p)
 	}

@@ -41,6 +41,7 @@ type narrow struct {
 	line    reg.Register // in the weights
 	scale   reg.Register // in the lines following the weights
 	at      reg.Register // in the rows x
+	half, y reg.Register // the halves that are left, and the products
 	x       []reg.Register
 	sum     [][2]reg.VecPhysical // integer sums, for each row of x
 }
@@ -50,7 +51,7 @@ func (q quantSet) narrowPanel(kind string, rows int, signed bool, depth int) nar
 	TEXT(name, NOSPLIT, "func(t *byte)")
 	Pragma("noescape")
 	Doc(fmt.Sprintf("%s adds the products of a panel of weights with %d of the rows x.", name, rows))
-	p := narrow{quantSet: q, kind: kind, signed: signed, depth: depth, t: Load(Param("t"), GP64()), line: GP64(), scale: GP64(), at: GP64()}
+	p := narrow{quantSet: q, kind: kind, signed: signed, depth: depth, t: Load(Param("t"), GP64()), line: GP64(), scale: GP64(), at: GP64(), half: GP64(), y: GP64()}
 	p.n, p.w = field(p.t, panelN), field(p.t, panelW)
 	for r := range rows {
 		p.x = append(p.x, field(p.t, panelX+8*r))
@@ -71,8 +72,23 @@ func (p narrow) each(do func(r, v int)) {
 	}
 }
 
-// part adds the products of 32 weights of each row, `half` of a line's weights, times scale(i, v) of line i.
-func (p narrow) part(half int, scale func(i, v int) Mem, first bool) {
+// halves writes the loop over the halves of the rows of weights, 16 at a time. w and y advance by half a line each time.
+func (p narrow) halves(lines int, body func()) {
+	MOVQ(Mem{Base: p.t, Disp: panelY}, p.y)
+	MOVQ(I32(2), p.half)
+	Label("half")
+	MOVQ(p.w, p.line)
+	LEAQ(Mem{Base: p.w, Disp: lines * panelLine}, p.scale)
+	XORQ(p.at, p.at)
+	body()
+	ADDQ(Imm(panelLine/2), p.w)
+	ADDQ(Imm(panelLine/2), p.y)
+	DECQ(p.half)
+	JNZ(LabelRef("half"))
+}
+
+// part adds the products of 32 weights of each row, times scale(i, v) of line i.
+func (p narrow) part(scale func(i, v int) Mem, first bool) {
 	sums := make([][2]reg.VecVirtual, len(p.x)) // of 16 bits
 	add := func(i, r, v int, t reg.VecVirtual) {
 		if i%p.depth == 0 {
@@ -90,7 +106,7 @@ func (p narrow) part(half int, scale func(i, v int) Mem, first bool) {
 		var w [2]reg.VecVirtual
 		for v := range w {
 			w[v] = YMM()
-			VMOVDQU(Mem{Base: p.line, Disp: panelLine*i + 64*half + 32*v}, w[v])
+			VMOVDQU(Mem{Base: p.line, Disp: panelLine*i + 32*v}, w[v])
 			if !p.signed {
 				continue
 			}
@@ -137,37 +153,32 @@ func (p narrow) ones(int, int) Mem { return p.table.words(func(int) int { return
 func (p narrow) super() {
 	pairs, disp := map[string]int{"Q4K": 4, "Q6K": 8, "Q2K": 8}[p.kind], panelSuper+map[string]int{"Q4K": 8, "Q6K": 16}[p.kind]*panelLine
 	scales := disp + pairs*panelLine // of d, and then of m
-	for half := range 2 {
-		part := fmt.Sprintf("part%d", half)
-		MOVQ(p.w, p.line)
-		LEAQ(Mem{Base: p.w, Disp: panelSuper}, p.scale)
-		XORQ(p.at, p.at)
+	p.halves(panelSuper/panelLine, func() {
 		p.each(func(r, v int) { VPXOR(p.sum[r][v], p.sum[r][v], p.sum[r][v]) })
-		Label(part)
-		at := func(i, v int) Mem { return Mem{Base: p.scale, Disp: panelLine*i + 64*half + 32*v} }
+		Label("part")
+		at := func(i, v int) Mem { return Mem{Base: p.scale, Disp: panelLine*i + 32*v} }
 		switch p.kind {
 		case "Q4K":
-			p.part(half, func(_, v int) Mem { return at(0, v) }, false)
+			p.part(func(_, v int) Mem { return at(0, v) }, false)
 			ADDQ(I32(panelLine), p.scale)
 		case "Q6K":
-			p.part(half, func(i, v int) Mem { return at(i/4, v) }, false)
+			p.part(func(i, v int) Mem { return at(i/4, v) }, false)
 			ADDQ(I32(2*panelLine), p.scale)
 		default:
-			p.part(half, p.ones, false)
+			p.part(p.ones, false)
 		}
 		ADDQ(I32(8*panelLine), p.line)
 		ADDQ(Imm(32), p.at)
 		CMPQ(p.at, U32(256))
-		JNE(LabelRef(part))
+		JNE(LabelRef("part"))
 
-		y := field(p.t, panelY)
-		for r := range p.x {
+		panel{t: p.t, x: p.x}.eachRow(p.y, func(r, v int, at Mem) { VMOVDQU(p.sum[r][v], at) }, func(x, sums, y reg.Register) {
 			var off [2]reg.VecVirtual // the contributions of the offsets
 			for i := range pairs {
 				b, t := YMM(), YMM()
-				VPBROADCASTD(Mem{Base: p.x[r], Disp: superSums + 4*i}, b)
+				VPBROADCASTD(Mem{Base: x, Disp: superSums + 4*i}, b)
 				for v := range off {
-					from := Mem{Base: p.w, Disp: disp + panelLine*i + 64*half + 32*v}
+					from := Mem{Base: p.w, Disp: disp + panelLine*i + 32*v}
 					if i == 0 {
 						off[v] = YMM()
 						VPMADDWD(from, b, off[v])
@@ -178,47 +189,45 @@ func (p narrow) super() {
 				}
 			}
 			dx := YMM()
-			VBROADCASTSS(Mem{Base: p.x[r], Disp: superScale}, dx)
+			VBROADCASTSS(Mem{Base: x, Disp: superScale}, dx)
 			for v, o := range off {
-				s, d := p.sum[r][v], YMM()
+				s, d, from := YMM(), YMM(), Mem{Base: sums, Disp: 64 * v}
 				if p.kind == "Q6K" {
 					VPSLLD(Imm(5), o, o)
+					VMOVDQU(from, s)
 					VPSUBD(o, s, s)
+					VCVTDQ2PS(s, s)
+				} else {
+					VCVTDQ2PS(from, s)
 				}
-				VCVTDQ2PS(s, s)
-				VMULPS(Mem{Base: p.w, Disp: scales + 64*half + 32*v}, dx, d)
+				VMULPS(Mem{Base: p.w, Disp: scales + 32*v}, dx, d)
 				VMULPS(s, d, d)
 				if p.kind != "Q6K" {
 					m := YMM()
 					VCVTDQ2PS(o, o)
-					VMULPS(Mem{Base: p.w, Disp: scales + panelLine + 64*half + 32*v}, dx, m)
+					VMULPS(Mem{Base: p.w, Disp: scales + panelLine + 32*v}, dx, m)
 					VMULPS(o, m, m)
 					VSUBPS(m, d, d)
 				}
-				p.addTo(y, r, half, v, d)
+				addTo(Mem{Base: y, Disp: 32 * v}, d)
 			}
-		}
-	}
+		})
+	})
 	lines := scales/panelLine + 2
 	if p.kind == "Q6K" {
 		lines--
 	}
-	p.end(lines*panelLine, superRow)
+	p.end(lines, superRow)
 }
 
 // group writes the loop over groups of 4 blocks of 32 weights.
 func (p narrow) group() {
 	offset := p.kind == "Small" || p.kind == "Large"
 	block := GP64() // offset of a block's numbers in the rows
-	for half := range 2 {
-		part := fmt.Sprintf("part%d", half)
-		MOVQ(p.w, p.line)
-		LEAQ(Mem{Base: p.w, Disp: panelGroup}, p.scale)
-		XORQ(p.at, p.at)
+	p.halves(panelGroup/panelLine, func() {
 		XORQ(block, block)
-		Label(part)
-		p.part(half, p.ones, true)
-		y := field(p.t, panelY)
+		Label("part")
+		p.part(p.ones, true)
 		for r := range p.x {
 			sums, dx := YMM(), YMM()
 			if offset || !p.signed {
@@ -235,15 +244,15 @@ func (p narrow) group() {
 					VPSUBD(sums, s, s)
 				}
 				VCVTDQ2PS(s, s)
-				VMULPS(Mem{Base: p.scale, Disp: 64*half + 32*v}, dx, d)
+				VMULPS(Mem{Base: p.scale, Disp: 32 * v}, dx, d)
 				VMULPS(s, d, d)
 				if offset {
 					m := YMM()
-					VMULPS(Mem{Base: p.scale, Disp: groupLen*panelLine + 64*half + 32*v}, dx, m)
+					VMULPS(Mem{Base: p.scale, Disp: groupLen*panelLine + 32*v}, dx, m)
 					VMULPS(sums, m, m)
 					VADDPS(m, d, d)
 				}
-				p.addTo(y, r, half, v, d)
+				addTo(Mem{Base: p.y, Disp: panelLine*r + 32*v}, d)
 			}
 		}
 		ADDQ(I32(panelLine), p.scale)
@@ -251,25 +260,25 @@ func (p narrow) group() {
 		ADDQ(Imm(4), block)
 		ADDQ(Imm(32), p.at)
 		CMPQ(p.at, I32(128))
-		JNE(LabelRef(part))
-	}
+		JNE(LabelRef("part"))
+	})
 	lines := panelGroup/panelLine + groupLen
 	if offset {
 		lines += groupLen
 	}
-	p.end(lines*panelLine, groupRow)
+	p.end(lines, groupRow)
 }
 
-// addTo adds d to the products of row r.
-func (p narrow) addTo(y reg.Register, r, half, v int, d reg.VecVirtual) {
-	to := Mem{Base: y, Disp: panelLine*r + 64*half + 32*v}
+// addTo adds d to the products in memory.
+func addTo(to Mem, d reg.VecVirtual) {
 	VADDPS(to, d, d)
 	VMOVUPS(d, to)
 }
 
-// end ends the loop over units of the given number of bytes in the panel and in the rows.
-func (p narrow) end(bytes, row int) {
-	ADDQ(I32(bytes), p.w)
+// end ends the loop over units of the given number of lines in the panel and of bytes in the rows. halves has advanced w
+// by a line.
+func (p narrow) end(lines, row int) {
+	ADDQ(I32((lines-1)*panelLine), p.w)
 	for _, x := range p.x {
 		ADDQ(I32(row), x)
 	}

@@ -8,10 +8,10 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Offsets of the fields of type stripArgs used only by functions of AVX2: values that AVX-512 holds in
-// registers.
+// Offsets of the fields of type stripArgs used only by functions of AVX2.
 const (
-	stripTurned = 768                        // 8 lines: four weights of each row, transposed
+	stripParts  = 760
+	stripHopX   = 768
 	stripScales = stripTurned + 8*stripLine  // 8 lines of scales, 4 of offsets, and d and m
 	stripInts   = stripScales + 14*stripLine // a line of sums of each row of x
 	stripLine   = 64                         // the bytes of 16 lanes
@@ -20,31 +20,44 @@ const (
 // narrowStripRows is the largest number of rows of x multiplied with weights in registers: they have 8 sums.
 const narrowStripRows = 4
 
-// narrowStrip is strip for AVX2: a line of 16 lanes is two vectors, and transposed weights are in memory.
+// narrowStrip is strip for AVX2: a line of 16 lanes is two vectors, and transposed weights are in memory. A
+// function multiplies one or two parts of x of `rows` rows each. The second part starts stripHopX bytes after
+// the first, and its sums follow.
 type narrowStrip struct {
 	*strip
-	parts [][]int // rows of x multiplied at once
+	x, lines reg.Register // a part's rows, and the struct, advanced by the lines of sums of the parts before
 }
 
 func (q quantSet) narrowStrip(kind string, rows, size, ahead int) narrowStrip {
 	name := fmt.Sprintf("avx2Strip%s%d", kind, rows)
 	TEXT(name, NOSPLIT, "func(t *byte)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("%s adds the products of 16 rows of weights with %d rows of x.", name, rows))
-	s := narrowStrip{strip: &strip{quantSet: q, t: Load(Param("t"), GP64()), rows: rows, all: (16*size + 63) / 64, ahead: ahead}}
+	Doc(fmt.Sprintf("%s adds the products of 16 rows of weights with one or two parts of x of %d rows.", name, rows))
+	s := narrowStrip{&strip{quantSet: q, t: Load(Param("t"), GP64()), rows: rows, all: (16*size + 63) / 64, ahead: ahead}, GP64(), GP64()}
 	s.fetch = field(s.t, stripFetch)
 	s.w, s.steps = s.pointers(stripW, stripStep, 16)
-	s.x, s.jumps = s.pointers(stripX, stripXStep, rows)
-	for r := 0; r < rows; {
-		n := (rows - r + narrowStripRows - 1) / narrowStripRows // remaining parts
-		var part []int
-		for range (rows - r + n - 1) / n {
-			part = append(part, r)
-			r++
-		}
-		s.parts = append(s.parts, part)
+	MOVQ(field(s.t, stripX), Mem{Base: s.t, Disp: stripAt})
+	s.jumps[1] = field(s.t, stripXStep)
+	if rows > 3 {
+		s.jumps[3] = GP64()
+		LEAQ(Mem{Base: s.jumps[1], Index: s.jumps[1], Scale: 2}, s.jumps[3])
 	}
 	return s
+}
+
+// X returns the address of byte disp of row i of the part.
+func (s narrowStrip) X(i, disp int) Mem { return in([]reg.Register{s.x}, s.jumps, i, disp) }
+
+// eachPart writes the loop over the parts of x.
+func (s narrowStrip) eachPart(label string, body func()) {
+	MOVQ(Mem{Base: s.t, Disp: stripAt}, s.x)
+	MOVQ(s.t, s.lines)
+	s.count(stripPart, field(s.t, stripParts))
+	Label(label)
+	body()
+	ADDQ(Mem{Base: s.t, Disp: stripHopX}, s.x)
+	ADDQ(I32(int32(stripLine*s.rows)), s.lines)
+	s.again(stripPart, label)
 }
 
 // line returns half v of a line from disp on.
@@ -52,13 +65,19 @@ func (s narrowStrip) line(disp, i, v int) Mem {
 	return Mem{Base: s.t, Disp: disp + stripLine*i + 32*v}
 }
 
-// turn transposes the 32 bytes from disp on of every row to 8 lines.
+// own returns half v of a line from disp on of row r of the part.
+func (s narrowStrip) own(disp, r, v int) Mem {
+	return Mem{Base: s.lines, Disp: disp + stripLine*r + 32*v}
+}
+
+// turn transposes the 32 bytes from disp on of every row to 8 lines, and prefetches.
 func (s narrowStrip) turn(disp int) {
 	for v := range 2 {
 		for half := range 2 {
 			for i, w := range s.turned(8*v, disp+16*half) {
 				VMOVDQU(w, s.line(stripTurned, 4*half+i, v))
 				s.fetchNear(1)
+				s.prefetch(1)
 			}
 		}
 	}
@@ -78,67 +97,78 @@ func (s narrowStrip) q4k() {
 	s.q4kHead()
 	zero := YMM()
 	VPXOR(zero, zero, zero)
-	for k := range s.rows {
-		for v := range 2 {
-			VMOVDQU(zero, s.line(stripInts, k, v))
+	s.eachPart("clear", func() {
+		for r := range s.rows {
+			for v := range 2 {
+				VMOVDQU(zero, s.own(stripInts, r, v))
+			}
 		}
-	}
-	step, scale := GP64(), GP64() // distance from these 32 elements of x to the next ones, and address of the lines of scales
-	MOVQ(I32(32), step)
+	})
+	MOVQ(I32(32), Mem{Base: s.t, Disp: stripNext})
+	scale := GP64() // address of the lines of scales
 	MOVQ(s.t, scale)
-	s.count(4)
-	Label("part")
+	s.count(stripOuter, I32(4))
+	Label("quarter")
 	s.turn(16)
-	for upper := range 2 {
-		for _, part := range s.parts {
-			s.nibbles(part, 64*upper, upper)
-			for r, k := range part {
+	s.eachPart("part", func() {
+		for upper := range 2 {
+			s.nibbles(64*upper, upper)
+			for r := range s.rows {
 				for v := range 2 {
-					sum, to := s.sum(r, v), s.line(stripInts, k, v)
+					sum, to := s.sum(r, v), s.own(stripInts, r, v)
 					VPMADDWD(Mem{Base: scale, Disp: stripScales + stripLine*upper + 32*v}, sum, sum)
 					VPADDD(to, sum, sum)
 					VMOVDQU(sum, to)
 				}
 			}
-			s.prefetch(s.all/(2*len(s.parts)) + 1)
 		}
-	}
+	})
 	ADDQ(I32(2*stripLine), scale)
 	for _, w := range s.w {
 		ADDQ(Imm(32), w)
 	}
-	for _, x := range s.x {
-		ADDQ(step, x)
-	}
-	XORQ(Imm(32^96), step)
+	next := field(s.t, stripNext)
+	ADDQ(next, Mem{Base: s.t, Disp: stripAt})
+	XORQ(Imm(32^96), next)
+	MOVQ(next, Mem{Base: s.t, Disp: stripNext})
 	s.fetchRest(16 * 144 / 4)
-	s.again("part")
-	for k := range s.rows {
-		s.q4kTail(k)
+	s.again(stripOuter, "quarter")
+	for _, w := range s.w {
+		ADDQ(Imm(144-4*32), w)
 	}
-	s.end(144, 128, superRow-256)
+	s.eachPart("tails", func() {
+		row, line := GP64(), GP64()
+		MOVQ(s.x, row)
+		MOVQ(s.lines, line)
+		s.count(stripRow, I32(int32(s.rows)))
+		Label("tail")
+		narrowStrip{s.strip, row, line}.q4kTail()
+		ADDQ(s.jumps[1], row)
+		ADDQ(Imm(stripLine), line)
+		s.again(stripRow, "tail")
+	})
+	s.end(superRow - 256)
+}
+
+// count makes `again` jump n-1 times, and then fall through.
+func (s narrowStrip) count(at int, n Op) { MOVQ(n, Mem{Base: s.t, Disp: at}) }
+
+func (s narrowStrip) again(at int, label string) {
+	DECQ(Mem{Base: s.t, Disp: at})
+	JNZ(LabelRef(label))
+}
+
+// end ends the loop over units, advancing x by row bytes.
+func (s narrowStrip) end(row int) {
+	ADDQ(I32(int32(row)), Mem{Base: s.t, Disp: stripAt})
+	s.strip.end(0)
 	VZEROUPPER()
 	RET()
 }
 
-// count makes `again` jump n-1 times, and then fall through.
-func (s narrowStrip) count(n int) { MOVQ(I32(int32(n)), Mem{Base: s.t, Disp: stripTmp}) }
-
-func (s narrowStrip) again(label string) {
-	DECQ(Mem{Base: s.t, Disp: stripTmp})
-	JNZ(LabelRef(label))
-}
-
-// fetchRest prefetches the remaining lines of the given number of bytes.
-func (s narrowStrip) fetchRest(bytes int) {
-	s.prefetch(s.all)
-	fetchPage(s.fetch)
-	ADDQ(I32(bytes), s.fetch)
-}
-
-// nibbles sets the sums of a part to the sums of 32 products of every row, in pairs of 16 bits: none exceeds
+// nibbles sets the part's sums to the sums of 32 products of every row, in pairs of 16 bits: none exceeds
 // 16·15·127.
-func (s narrowStrip) nibbles(part []int, disp, upper int) {
+func (s narrowStrip) nibbles(disp, upper int) {
 	mask := s.table.same(15)
 	for i := range 8 {
 		var w [2]reg.VecVirtual
@@ -150,9 +180,9 @@ func (s narrowStrip) nibbles(part []int, disp, upper int) {
 			}
 			VPAND(mask, w[v], w[v])
 		}
-		for r, k := range part {
+		for r := range s.rows {
 			x := YMM()
-			VPBROADCASTD(s.X(k, disp+4*i), x)
+			VPBROADCASTD(s.X(r, disp+4*i), x)
 			for v := range w {
 				if i == 0 {
 					VPMADDUBSW(x, w[v], s.sum(r, v))
@@ -220,12 +250,12 @@ func (s narrowStrip) widen(v reg.VecVirtual) {
 	VCVTPH2PS(high, v)
 }
 
-// q4kTail adds the products of a block with row k to the sums in memory. x points past the numbers of a row.
-func (s narrowStrip) q4kTail(k int) {
+// q4kTail adds the products of a block with the first row of x to the sums in memory. x points past the numbers of a row.
+func (s narrowStrip) q4kTail() {
 	var off [2]reg.VecVirtual
 	for i := range 4 {
 		x := YMM()
-		VPBROADCASTD(s.X(k, superSums-256+4*i), x)
+		VPBROADCASTD(s.X(0, superSums-256+4*i), x)
 		for v := range off {
 			p := YMM()
 			VPMADDWD(s.line(stripScales, 8+i, v), x, p)
@@ -237,10 +267,10 @@ func (s narrowStrip) q4kTail(k int) {
 		}
 	}
 	dx := YMM()
-	VBROADCASTSS(s.X(k, superScale-256), dx)
+	VBROADCASTSS(s.X(0, superScale-256), dx)
 	for v, o := range off {
-		n, term, minus, to := YMM(), YMM(), YMM(), s.line(stripSums, k, v)
-		VCVTDQ2PS(s.line(stripInts, k, v), n)
+		n, term, minus, to := YMM(), YMM(), YMM(), s.own(stripSums, 0, v)
+		VCVTDQ2PS(s.own(stripInts, 0, v), n)
 		VMULPS(s.line(stripScales, 12, v), dx, term)
 		VMULPS(n, term, term)
 		VCVTDQ2PS(o, o)
@@ -255,21 +285,23 @@ func (s narrowStrip) q4kTail(k int) {
 // q8 writes the loop over groups of 4 blocks of 32.
 func (s narrowStrip) q8() {
 	ones := s.table.words(func(int) int { return 1 })
-	scale := GP64() // address of the scales of x
+	block := GP64() // offset of the block's scale in those of x, which are copied to the lines of a row
 	Label("unit")
-	for k := range s.rows {
-		dx := XMM()
-		VMOVUPS(s.X(k, groupScale), dx)
-		VMOVUPS(dx, Mem{Base: s.t, Disp: stripInts + stripLine*k})
-	}
-	MOVQ(s.t, scale)
-	s.count(groupLen)
+	s.eachPart("scales", func() {
+		for r := range s.rows {
+			dx := XMM()
+			VMOVUPS(s.X(r, groupScale), dx)
+			VMOVUPS(dx, s.own(stripInts, r, 0))
+		}
+	})
+	XORQ(block, block)
+	s.count(stripOuter, I32(groupLen))
 	Label("block")
 	s.turn(2)
 	for v := range 2 {
 		s.halves(8*v, 0, s.line(stripScales, 0, v))
 	}
-	for _, part := range s.parts {
+	s.eachPart("part", func() {
 		for i := range 8 {
 			var w, size [2]reg.VecVirtual
 			for v := range w {
@@ -277,9 +309,9 @@ func (s narrowStrip) q8() {
 				VMOVDQU(s.line(stripTurned, i, v), w[v])
 				VPABSB(w[v], size[v])
 			}
-			for r, k := range part {
+			for r := range s.rows {
 				x := YMM()
-				VPBROADCASTD(s.X(k, 4*i), x)
+				VPBROADCASTD(s.X(r, 4*i), x)
 				for v := range w {
 					p, sum := YMM(), s.sum(r, v)
 					VPSIGNB(w[v], x, p)
@@ -292,13 +324,13 @@ func (s narrowStrip) q8() {
 					VPADDD(p, sum, sum)
 				}
 			}
-			s.prefetch(1)
 		}
-		for r, k := range part {
-			dx := YMM()
-			VBROADCASTSS(Mem{Base: scale, Disp: stripInts + stripLine*k}, dx)
+		for r := range s.rows {
+			scale, dx := s.own(stripInts, r, 0), YMM()
+			scale.Index, scale.Scale = block, 1
+			VBROADCASTSS(scale, dx)
 			for v := range 2 {
-				sum, d, to := s.sum(r, v), YMM(), s.line(stripSums, k, v)
+				sum, d, to := s.sum(r, v), YMM(), s.own(stripSums, r, v)
 				VCVTDQ2PS(sum, sum)
 				VMULPS(s.line(stripScales, 0, v), dx, d)
 				VMULPS(sum, d, d)
@@ -306,19 +338,15 @@ func (s narrowStrip) q8() {
 				VMOVUPS(d, to)
 			}
 		}
-	}
-	ADDQ(Imm(4), scale)
+	})
+	ADDQ(Imm(4), block)
 	for _, w := range s.w {
 		ADDQ(Imm(34), w)
 	}
-	for _, x := range s.x {
-		ADDQ(Imm(32), x)
-	}
+	ADDQ(Imm(32), Mem{Base: s.t, Disp: stripAt})
 	s.fetchRest(16 * 34)
-	s.again("block")
-	s.end(0, 0, groupRow-32*groupLen)
-	VZEROUPPER()
-	RET()
+	s.again(stripOuter, "block")
+	s.end(groupRow - 32*groupLen)
 }
 
 // halves writes the f16 at disp of 8 rows as f32.

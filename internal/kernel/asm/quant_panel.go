@@ -17,6 +17,7 @@ const (
 	panelFetch = 72
 	panelLines = 80
 	panelHalf  = 88
+	panelAt    = 96
 )
 
 // A panel has 32 rows of weights, unit after unit. In a unit, a line of 128 bytes has four
@@ -179,38 +180,41 @@ func (p panel) super(kind string) {
 
 	// w now points past the weights. off has, in integers, the contributions of the offsets.
 	pairs, disp := map[string]int{"Q4K": 4, "Q6K": 8, "Q2K": 8}[kind], map[string]int{"Q4K": 8, "Q6K": 16}[kind]*panelLine
-	offsets := func(r int, off [2]reg.VecPhysical) {
+	scales := disp + pairs*panelLine // of d, and then of m
+	p.eachRow(field(p.t, panelY), func(r, v int, at Mem) {
+		from := scaled[r][v]
+		switch kind {
+		case "Q4K":
+			VADDPS(at, from, from)
+		case "Q2K":
+			from = p.sum[r][v]
+		}
+		VMOVUPS(from, at)
+	}, func(x, sums, y reg.Register) {
+		off, dx := [2]reg.VecVirtual{ZMM(), ZMM()}, ZMM()
 		for v := range off {
 			VPXORD(off[v], off[v], off[v])
 		}
 		for i := range pairs {
 			b := ZMM()
-			VPBROADCASTD(Mem{Base: p.x[r], Disp: superSums + 4*i}, b)
+			VPBROADCASTD(Mem{Base: x, Disp: superSums + 4*i}, b)
 			for v := range off {
 				VPDPWSSD(Mem{Base: p.w, Disp: disp + panelLine*i + 64*v}, b, off[v])
 			}
 		}
-	}
-	scales := disp + pairs*panelLine // of d, and then of m
-	y, half := field(p.t, panelY), field(p.t, panelHalf)
-	for r := range p.x {
-		off, dx := [2]reg.VecPhysical{reg.Z24, reg.Z25}, ZMM()
-		if kind == "Q2K" {
-			for v := range 2 {
-				VCVTDQ2PS(p.sum[r][v], p.sum[r][v])
-			}
-		}
-		offsets(r, off)
-		VBROADCASTSS(Mem{Base: p.x[r], Disp: superScale}, dx)
+		VBROADCASTSS(Mem{Base: x, Disp: superScale}, dx)
 		for v, o := range off {
-			s, to, d := p.sum[r][v], Mem{Base: y, Disp: panelLine*r + 64*v}, ZMM()
+			s, d, from, to := ZMM(), ZMM(), Mem{Base: sums, Disp: 64 * v}, Mem{Base: y, Disp: 64 * v}
 			switch kind {
 			case "Q4K":
-				VADDPS(Mem{Base: half, Disp: panelLine*r + 64*v}, scaled[r][v], s)
+				VMOVUPS(from, s)
 			case "Q6K":
 				VPSLLD(Imm(5), o, o)
-				VPSUBD(o, scaled[r][v], s)
+				VMOVDQU64(from, s)
+				VPSUBD(o, s, s)
 				VCVTDQ2PS(s, s)
+			case "Q2K":
+				VCVTDQ2PS(from, s)
 			}
 			VMULPS(Mem{Base: p.w, Disp: scales + 64*v}, dx, d)
 			VMULPS(s, d, d)
@@ -224,12 +228,33 @@ func (p panel) super(kind string) {
 			VADDPS(to, d, d)
 			VMOVUPS(d, to)
 		}
-	}
+	})
 	lines := scales/panelLine + 2
 	if kind == "Q6K" {
 		lines--
 	}
 	p.end(lines*panelLine, superRow)
+}
+
+// eachRow writes a loop over the rows of x. store writes vector v of the sums of row r, at the same place for each
+// row. body gets a row, its sums, and its products, of those from y on.
+func (p panel) eachRow(y reg.Register, store func(r, v int, at Mem), body func(x, sums, y reg.Register)) {
+	sums, to, xs, x, rows := field(p.t, panelHalf), GP64(), GP64(), GP64(), GP64()
+	p.each(func(r, v int) { store(r, v, Mem{Base: sums, Disp: panelLine*r + 64*v}) })
+	for r, x := range p.x {
+		MOVQ(x, Mem{Base: p.t, Disp: panelAt + 8*r})
+	}
+	MOVQ(y, to)
+	LEAQ(Mem{Base: p.t, Disp: panelAt}, xs)
+	MOVQ(I32(int32(len(p.x))), rows)
+	Label("row")
+	MOVQ(Mem{Base: xs}, x)
+	body(x, sums, to)
+	ADDQ(Imm(8), xs)
+	ADDQ(I32(panelLine), sums)
+	ADDQ(I32(panelLine), to)
+	DECQ(rows)
+	JNZ(LabelRef("row"))
 }
 
 // group writes the loop over groups of 4 blocks of 32 weights.

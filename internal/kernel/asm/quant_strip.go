@@ -10,15 +10,26 @@ import (
 
 // Offsets of the fields of type stripArgs in package blocks, which checks them.
 const (
-	stripTmp   = 0
-	stripSums  = 192
-	stripN     = 704
-	stripW     = 712
-	stripStep  = 720
-	stripX     = 728
-	stripXStep = 736
-	stripFetch = 744
-	stripHop   = 752
+	stripTmp     = 0
+	stripSums    = 192
+	stripN       = 704
+	stripW       = 712
+	stripStep    = 720
+	stripX       = 728
+	stripXStep   = 736
+	stripFetch   = 744
+	stripHop     = 752
+	stripTurned  = 832                  // lines of four weights of each row, transposed
+	stripFactors = stripTurned + 2*8*64 // for AVX-512, 8 lines of scales
+
+	// Loop counters, and values with no register of their own.
+	stripOuter = 776
+	stripPart  = 784
+	stripRow   = 792
+	stripNext  = 800 // the distance from 32 elements of x to the next ones
+	stripScale = 808 // the address of the next scales, less stripFactors
+	stripTable = 816 // the address of the constants
+	stripAt    = 824 // the address in x
 )
 
 // stripMost is the largest number of rows of x that a function multiplies with a strip.
@@ -36,7 +47,7 @@ type strip struct {
 	sum, acc     []reg.VecPhysical
 	none         reg.VecVirtual // zeros: avo treats a vector as live before it is cleared
 	fetched, all int            // cache lines of the next strip prefetched so far in an iteration, and per iteration
-	near, ahead  int            // cache lines of this strip prefetched so far, and the offset of the first one of a row
+	near, ahead  int            // rows of this strip prefetched so far in an iteration, from this offset on
 }
 
 // strips writes the functions of all types and numbers of rows of x.
@@ -44,12 +55,12 @@ func strips() {
 	var table bytes64
 	q := quantSet{set{name: "avx512", wide: true}, &table}
 	for rows := 2; rows <= stripMost; rows++ {
-		q.beginStrip("Q4K", rows, 144/2, 144).q4k()
-		q.beginStrip("Q8", rows, groupLen*34, 200).q8()
+		q.beginStrip("Q4K", rows, 144/4, 144).q4k()
+		q.beginStrip("Q8", rows, 34, 136).q8()
 	}
 	q.set = set{name: "avx2"}
 	q.table.base = nil
-	for rows := 2; rows <= stripMost; rows++ {
+	for rows := 2; rows <= narrowStripRows; rows++ {
 		q.narrowStrip("Q4K", rows, 144/4, 144).q4k()
 		q.narrowStrip("Q8", rows, 34, 136).q8()
 	}
@@ -61,7 +72,7 @@ func (q quantSet) beginStrip(kind string, rows, size, ahead int) *strip {
 	TEXT(name, NOSPLIT, "func(t *byte)")
 	Pragma("noescape")
 	Doc(fmt.Sprintf("%s adds the products of 16 rows of weights with %d rows of x.", name, rows))
-	s := &strip{quantSet: q, t: Load(Param("t"), GP64()), rows: rows, all: 16 * size / 64, ahead: ahead}
+	s := &strip{quantSet: q, t: Load(Param("t"), GP64()), rows: rows, all: (16*size + 63) / 64, ahead: ahead}
 	s.fetch = field(s.t, stripFetch)
 	s.w, s.steps = s.pointers(stripW, stripStep, 16)
 	s.x, s.jumps = s.pointers(stripX, stripXStep, rows)
@@ -116,19 +127,19 @@ func (s *strip) prefetch(n int) {
 	}
 }
 
-// fetchNear prefetches some lines of the next iteration to the first-level cache, two of each row.
+// fetchNear prefetches a line of some rows to the first-level cache.
 func (s *strip) fetchNear(n int) {
-	for ; n > 0 && s.near < 2*16; n-- {
-		PREFETCHT0(s.W(s.near%16, s.ahead+64*(s.near/16)))
+	for ; n > 0 && s.near < 16; n-- {
+		PREFETCHT0(s.W(s.near, s.ahead))
 		s.near++
 	}
 }
 
-// fetchRest prefetches the others.
-func (s *strip) fetchRest() {
+// fetchRest prefetches the remaining lines of the given number of bytes.
+func (s *strip) fetchRest(bytes int) {
 	s.prefetch(s.all)
 	fetchPage(s.fetch)
-	ADDQ(I32(64*s.all), s.fetch)
+	ADDQ(I32(int32(bytes)), s.fetch)
 }
 
 // four returns functions writing the instructions for the four 32-bit words from disp on of every row:
@@ -182,7 +193,7 @@ func (s *strip) multiply(disp int, raw []Op, weights func(raw, v Op), between fu
 	}
 	for i := range raw {
 		v := ZMM()
-		s.fetchNear(1)
+		s.fetchNear(16 / len(raw))
 		weights(raw[i], v)
 		between()
 		for k := range s.rows {
@@ -192,11 +203,8 @@ func (s *strip) multiply(disp int, raw []Op, weights func(raw, v Op), between fu
 	}
 }
 
-// end ends the loop over units. The pointers to weights have already advanced by `done` bytes.
-func (s *strip) end(size, done, row int) {
-	for _, w := range s.w {
-		ADDQ(I32(size-done), w)
-	}
+// end ends the loop over units, advancing x by row bytes.
+func (s *strip) end(row int) {
 	for _, x := range s.x {
 		ADDQ(I32(row), x)
 	}
@@ -204,16 +212,13 @@ func (s *strip) end(size, done, row int) {
 	JNZ(LabelRef("unit"))
 }
 
-// turn returns functions transposing the 32 bytes from disp on of every row to 8 lines in memory.
-func (s *strip) turn(disp, slot int) []func() {
+// turn returns functions transposing the 32 bytes from disp on of every row to 8 lines.
+func (s *strip) turn(disp int, to reg.Register) []func() {
 	half := func(i int) []func() {
-		return s.four(disp+16*i, func(j int, v reg.VecVirtual) { VMOVDQU64(v, s.turnedLine(slot, 4*i+j)) })
+		return s.four(disp+16*i, func(j int, v reg.VecVirtual) { VMOVDQU64(v, Mem{Base: to, Disp: 64 * (4*i + j)}) })
 	}
 	return append(half(0), half(1)...)
 }
-
-// turnedLine is one of the lines written by turn.
-func (s *strip) turnedLine(slot, i int) Mem { return Mem{Base: s.t, Disp: stripTurned + 64*(8*slot+i)} }
 
 // q4k writes the loop over blocks of 256. The lower bits of a byte of weights are multiplied unchanged,
 // and the upper ones without a shift, so that sums of the lower ones are multiplied by 16, too. All are at
@@ -226,80 +231,85 @@ func (s *strip) q4k() {
 	low, high := ZMM(), ZMM()
 	VMOVDQU64(s.table.same(15), low)
 	VMOVDQU64(s.table.same(0xf0), high)
-	for _, step := range s.turn(16, 0) {
+	MOVQ(s.table.base, Mem{Base: s.t, Disp: stripTable})
+	lines, next := GP64(), GP64() // of these 32 bytes of each row, and of the next ones
+	LEAQ(Mem{Base: s.t, Disp: stripTurned}, lines)
+	LEAQ(Mem{Base: s.t, Disp: stripTurned + 8*64}, next)
+	for _, step := range s.turn(16, lines) {
 		step()
 	}
 	Label("unit")
-	hop, again := GP64(), GP64()
-	MOVQ(I32(144-64), hop)
-	MOVQ(I32(-64), again)
-	CMPQ(Mem{Base: s.t, Disp: stripN}, Imm(1))
-	CMOVQEQ(again, hop)
-	MOVQ(hop, Mem{Base: s.t, Disp: stripHop})
-	scales, second := s.q4kHead()
+	s.q4kHead()
 	for k := range s.rows {
 		VMOVDQA64(s.none, s.acc[k])
 	}
-	half := GP64()
-	MOVQ(I32(2), half)
-	Label("half")
-	for j := range 2 {
-		next := s.turn(16+32, 1)
-		if j == 1 { // the next 32 bytes are in the other half, or in the next unit
-			to := GP64()
-			MOVQ(I32(64), to)
-			CMPQ(half, Imm(1))
-			CMOVQEQ(Mem{Base: s.t, Disp: stripHop}, to)
-			for _, w := range s.w {
-				ADDQ(to, w)
-			}
-			next = s.turn(16, 0)
-		}
+	MOVQ(I32(4), Mem{Base: s.t, Disp: stripOuter})
+	MOVQ(I32(32), Mem{Base: s.t, Disp: stripHop})
+	MOVQ(I32(32), Mem{Base: s.t, Disp: stripNext})
+	MOVQ(s.t, Mem{Base: s.t, Disp: stripScale})
+	Label("quarter")
+	hop := field(s.t, stripHop)
+	for _, w := range s.w {
+		ADDQ(hop, w)
+	}
+	turn := s.turn(16, next)
+	each := (len(turn)-1)/(2*8) + 1
+	for upper, mask := range []reg.VecVirtual{low, high} {
 		var raw []Op
 		for i := range 8 {
-			raw = append(raw, s.turnedLine(j, i))
+			raw = append(raw, Mem{Base: lines, Disp: 64 * i})
 		}
-		each := (len(next)-1)/(2*len(raw)) + 1
-		for upper, mask := range []reg.VecVirtual{low, high} {
-			s.multiply(32*j+64*upper, raw, func(raw, v Op) { VPANDD(raw, mask, v) }, func() {
-				for _, step := range next[:min(each, len(next))] {
-					step()
-				}
-				next = next[min(each, len(next)):]
-			})
-			scale := ZMM()
-			b := 2*j + upper
-			VPSHUFB(s.table.vector(func(i int) uint8 { return [4]uint8{uint8(i&12 + b), 0x80, 0x80, 0x80}[i%4] }), scales, scale)
-			if upper == 0 {
-				VPSLLD(Imm(4), scale, scale)
+		s.multiply(64*upper, raw, func(raw, v Op) { VPANDD(raw, mask, v) }, func() {
+			for _, step := range turn[:min(each, len(turn))] {
+				step()
 			}
-			for k := range s.rows {
-				VPMULLD(scale, s.sum[k], s.sum[k])
-				VPADDD(s.sum[k], s.acc[k], s.acc[k])
-			}
+			turn = turn[min(each, len(turn)):]
+		})
+		at, scale := field(s.t, stripScale), ZMM()
+		VMOVDQU64(Mem{Base: at, Disp: stripFactors + 64*upper}, scale)
+		if upper == 1 {
+			ADDQ(I32(2*64), at)
+			MOVQ(at, Mem{Base: s.t, Disp: stripScale})
+		}
+		for k := range s.rows {
+			VPMULLD(scale, s.sum[k], s.sum[k])
+			VPADDD(s.sum[k], s.acc[k], s.acc[k])
 		}
 	}
-	VMOVDQA64(second, scales)
+	XCHGQ(lines, next)
+	hop = field(s.t, stripNext)
 	for _, x := range s.x {
-		ADDQ(I32(128), x)
+		ADDQ(hop, x)
 	}
-	s.fetchRest()
-	DECQ(half)
-	JNZ(LabelRef("half"))
+	XORQ(Imm(32^96), hop)
+	MOVQ(hop, Mem{Base: s.t, Disp: stripNext})
+	s.fetchRest(16 * 144 / 4)
+	left := field(s.t, stripOuter)
+	DECQ(left)
+	MOVQ(left, Mem{Base: s.t, Disp: stripOuter})
+	CMPQ(left, Imm(1))
+	JHI(LabelRef("quarter"))
+	JB(LabelRef("tail"))
+	MOVQ(I32(144-3*32), Mem{Base: s.t, Disp: stripHop}) // to the next unit
+	CMPQ(Mem{Base: s.t, Disp: stripN}, Imm(1))
+	JNE(LabelRef("quarter"))
+	MOVQ(I32(-3*32), Mem{Base: s.t, Disp: stripHop})
+	JMP(LabelRef("quarter"))
+	Label("tail")
 	s.q4kTail()
-	s.end(0, 0, superRow-256)
+	s.end(superRow - 256)
 	VZEROUPPER()
 	RET()
 	s.table.base = nil
 }
 
-// q4kHead returns the 8 scales of every row as bytes, and writes the offsets, and d and m, to tmp.
-func (s *strip) q4kHead() (first, second reg.VecVirtual) {
+// q4kHead writes the 8 scales of every row, and the offsets, and d and m, to tmp.
+func (s *strip) q4kHead() {
+	s.table.base = field(s.t, stripTable)
 	h := s.words(0)
 	a, b, c := h[1], h[2], h[3]
 	six, four, two := s.table.same(63), s.table.same(15), s.table.same(0x30)
-	first, second = ZMM(), ZMM()
-	t := ZMM()
+	first, second, t := ZMM(), ZMM(), ZMM()
 	// upper sets v to numbers 4 to 7: see quant.Q4Scale.
 	upper := func(from Op, v reg.VecVirtual) {
 		VPANDD(four, v, v)
@@ -316,11 +326,22 @@ func (s *strip) q4kHead() (first, second reg.VecVirtual) {
 	VPANDD(six, b, o)
 	VMOVDQU64(o, Mem{Base: s.t, Disp: stripTmp})
 	VMOVDQU64(h[0], Mem{Base: s.t, Disp: stripTmp + 128})
-	return first, second
+	for i := range 8 {
+		from, b, scale := first, i%4, ZMM()
+		if i >= 4 {
+			from = second
+		}
+		VPSHUFB(s.table.vector(func(j int) uint8 { return [4]uint8{uint8(j&12 + b), 0x80, 0x80, 0x80}[j%4] }), from, scale)
+		if i%2 == 0 {
+			VPSLLD(Imm(4), scale, scale)
+		}
+		VMOVDQU64(scale, Mem{Base: s.t, Disp: stripFactors + 64*i})
+	}
 }
 
 // q4kTail adds the products of a block to the sums in memory. x points past the numbers of a row.
 func (s *strip) q4kTail() {
+	s.table.base = field(s.t, stripTable)
 	d, m, heads := ZMM(), ZMM(), ZMM()
 	VMOVDQU64(Mem{Base: s.t, Disp: stripTmp + 128}, heads)
 	f16 := func(from, to reg.VecVirtual) {
@@ -341,24 +362,35 @@ func (s *strip) q4kTail() {
 		}), v, offsets[i])
 	}
 	for k := range s.rows {
-		off, of := s.sum[k], Mem{Base: s.t, Disp: stripSums + 64*k}
-		VMOVDQA64(s.none, off)
-		for i, o := range offsets {
-			VPDPWSSD_BCST(s.X(k, superSums-256+4*i), o, off)
-		}
-		term := ZMM()
-		VMULPS_BCST(s.X(k, superScale-256), d, term)
-		VPSRAD(Imm(4), s.acc[k], s.acc[k])
-		VCVTDQ2PS(s.acc[k], s.acc[k])
-		VMULPS(s.acc[k], term, term)
-		minus := ZMM()
-		VMULPS_BCST(s.X(k, superScale-256), m, minus)
-		VCVTDQ2PS(off, off)
-		VMULPS(off, minus, minus)
-		VSUBPS(minus, term, term)
-		VADDPS(of, term, term)
-		VMOVUPS(term, of)
+		VMOVDQU64(s.acc[k], Mem{Base: s.t, Disp: stripFactors + 64*k})
 	}
+	line := GP64()
+	MOVQ(s.t, line)
+	MOVQ(s.x[0], Mem{Base: s.t, Disp: stripAt})
+	MOVQ(I32(int32(s.rows)), Mem{Base: s.t, Disp: stripRow})
+	Label("row")
+	off, acc, of := ZMM(), ZMM(), Mem{Base: line, Disp: stripSums}
+	VMOVDQA64(s.none, off)
+	for i, o := range offsets {
+		VPDPWSSD_BCST(s.X(0, superSums-256+4*i), o, off)
+	}
+	term := ZMM()
+	VMULPS_BCST(s.X(0, superScale-256), d, term)
+	VPSRAD(Imm(4), Mem{Base: line, Disp: stripFactors}, acc)
+	VCVTDQ2PS(acc, acc)
+	VMULPS(acc, term, term)
+	minus := ZMM()
+	VMULPS_BCST(s.X(0, superScale-256), m, minus)
+	VCVTDQ2PS(off, off)
+	VMULPS(off, minus, minus)
+	VSUBPS(minus, term, term)
+	VADDPS(of, term, term)
+	VMOVUPS(term, of)
+	ADDQ(s.jumps[1], s.x[0])
+	ADDQ(Imm(64), line)
+	DECQ(Mem{Base: s.t, Disp: stripRow})
+	JNZ(LabelRef("row"))
+	MOVQ(Mem{Base: s.t, Disp: stripAt}, s.x[0])
 }
 
 // q8 writes the loop over groups of 4 blocks of 32. An offset makes the weights unsigned. The rounded row
@@ -369,27 +401,45 @@ func (s *strip) q8() {
 	}
 	offset := ZMM()
 	VMOVDQU64(s.table.same(0x80), offset)
+	var scales []reg.Register // of the rows 0 and 4 of x
+	for _, x := range s.x {
+		p := GP64()
+		MOVQ(x, p)
+		scales = append(scales, p)
+	}
 	Label("unit")
-	for b := range groupLen {
-		var raw []Op
-		for _, disp := range []int{34*b + 2, 34*b + 18} {
-			for _, v := range s.words(disp) {
-				raw = append(raw, v)
-			}
-		}
-		s.multiply(32*b, raw, func(raw, v Op) { VPXORD(offset, raw, v) }, func() {})
-		d := s.firstHalves(34 * b)
-		for k := range s.rows {
-			sum, dx := s.sum[k], ZMM()
-			VMULPS_BCST(s.X(k, groupScale+4*b), d, dx)
-			VPSUBD_BCST(s.X(k, groupSums+4*b), sum, sum)
-			VCVTDQ2PS(sum, sum)
-			VMULPS(sum, dx, sum)
-			VADDPS(sum, s.acc[k], s.acc[k])
+	MOVQ(I32(groupLen), Mem{Base: s.t, Disp: stripOuter})
+	Label("block")
+	var raw []Op
+	for _, disp := range []int{2, 18} {
+		for _, v := range s.words(disp) {
+			raw = append(raw, v)
 		}
 	}
-	s.fetchRest()
-	s.end(groupLen*34, 0, groupRow)
+	s.multiply(0, raw, func(raw, v Op) { VPXORD(offset, raw, v) }, func() {})
+	d := s.firstHalves(0)
+	for k := range s.rows {
+		sum, dx := s.sum[k], ZMM()
+		VMULPS_BCST(in(scales, s.jumps, k, groupScale), d, dx)
+		VPSUBD_BCST(in(scales, s.jumps, k, groupSums), sum, sum)
+		VCVTDQ2PS(sum, sum)
+		VMULPS(sum, dx, sum)
+		VADDPS(sum, s.acc[k], s.acc[k])
+	}
+	for _, w := range s.w {
+		ADDQ(Imm(34), w)
+	}
+	for i, x := range s.x {
+		ADDQ(Imm(32), x)
+		ADDQ(Imm(4), scales[i])
+	}
+	s.fetchRest(16 * 34)
+	DECQ(Mem{Base: s.t, Disp: stripOuter})
+	JNZ(LabelRef("block"))
+	for _, p := range scales {
+		ADDQ(I32(groupRow-4*groupLen), p)
+	}
+	s.end(groupRow - 32*groupLen)
 	for k := range s.rows {
 		VMOVUPS(s.acc[k], Mem{Base: s.t, Disp: stripSums + 64*k})
 	}

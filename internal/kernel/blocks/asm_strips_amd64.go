@@ -72,72 +72,32 @@ func avx512StripQ4K8(t *byte)
 //go:noescape
 func avx512StripQ88(t *byte)
 
-// avx2StripQ4K2 adds the products of 16 rows of weights with 2 rows of x.
+// avx2StripQ4K2 adds the products of 16 rows of weights with one or two parts of x of 2 rows.
 //
 //go:noescape
 func avx2StripQ4K2(t *byte)
 
-// avx2StripQ82 adds the products of 16 rows of weights with 2 rows of x.
+// avx2StripQ82 adds the products of 16 rows of weights with one or two parts of x of 2 rows.
 //
 //go:noescape
 func avx2StripQ82(t *byte)
 
-// avx2StripQ4K3 adds the products of 16 rows of weights with 3 rows of x.
+// avx2StripQ4K3 adds the products of 16 rows of weights with one or two parts of x of 3 rows.
 //
 //go:noescape
 func avx2StripQ4K3(t *byte)
 
-// avx2StripQ83 adds the products of 16 rows of weights with 3 rows of x.
+// avx2StripQ83 adds the products of 16 rows of weights with one or two parts of x of 3 rows.
 //
 //go:noescape
 func avx2StripQ83(t *byte)
 
-// avx2StripQ4K4 adds the products of 16 rows of weights with 4 rows of x.
+// avx2StripQ4K4 adds the products of 16 rows of weights with one or two parts of x of 4 rows.
 //
 //go:noescape
 func avx2StripQ4K4(t *byte)
 
-// avx2StripQ84 adds the products of 16 rows of weights with 4 rows of x.
+// avx2StripQ84 adds the products of 16 rows of weights with one or two parts of x of 4 rows.
 //
 //go:noescape
 func avx2StripQ84(t *byte)
-
-// avx2StripQ4K5 adds the products of 16 rows of weights with 5 rows of x.
-//
-//go:noescape
-func avx2StripQ4K5(t *byte)
-
-// avx2StripQ85 adds the products of 16 rows of weights with 5 rows of x.
-//
-//go:noescape
-func avx2StripQ85(t *byte)
-
-// avx2StripQ4K6 adds the products of 16 rows of weights with 6 rows of x.
-//
-//go:noescape
-func avx2StripQ4K6(t *byte)
-
-// avx2StripQ86 adds the products of 16 rows of weights with 6 rows of x.
-//
-//go:noescape
-func avx2StripQ86(t *byte)
-
-// avx2StripQ4K7 adds the products of 16 rows of weights with 7 rows of x.
-//
-//go:noescape
-func avx2StripQ4K7(t *byte)
-
-// avx2StripQ87 adds the products of 16 rows of weights with 7 rows of x.
-//
-//go:noescape
-func avx2StripQ87(t *byte)
-
-// avx2StripQ4K8 adds the products of 16 rows of weights with 8 rows of x.
-//
-//go:noescape
-func avx2StripQ4K8(t *byte)
-
-// avx2StripQ88 adds the products of 16 rows of weights with 8 rows of x.
-//
-//go:noescape
-func avx2StripQ88(t *byte)

@@ -59,6 +59,7 @@ type panelArgs struct {
 	fetch uintptr // advanced by the functions, past the end of its memory
 	lines int
 	half  *[panelTile * panelLine]byte
+	at    [panelTile]uintptr // the functions' copies of x
 }
 
 // These lines compile only if the offsets match asm/quant_panel.go and
@@ -73,6 +74,7 @@ const (
 	_ = -(unsafe.Offsetof(panelArgs{}.fetch) ^ 72)
 	_ = -(unsafe.Offsetof(panelArgs{}.lines) ^ 80)
 	_ = -(unsafe.Offsetof(panelArgs{}.half) ^ 88)
+	_ = -(unsafe.Offsetof(panelArgs{}.at) ^ 96)
 )
 
 // panelWork is the memory for a product of panels.

@@ -40,8 +40,8 @@ func avx2Set() *set {
 			avx2Panel((32+4)*panelLine, avx2PackMX, avx2PanelMX2, avx2PanelMX3),
 		},
 		blockStrips: [quantTypes]*stripSet{
-			{8, [stripMost]func(*byte){nil, avx2StripQ82, avx2StripQ83, avx2StripQ84, avx2StripQ85, avx2StripQ86, avx2StripQ87, avx2StripQ88}},
-			{16, [stripMost]func(*byte){nil, avx2StripQ4K2, avx2StripQ4K3, avx2StripQ4K4, avx2StripQ4K5, avx2StripQ4K6, avx2StripQ4K7, avx2StripQ4K8}},
+			{8, [stripMost]func(*byte){nil, avx2StripQ82, avx2StripQ83, avx2StripQ84}},
+			{16, [stripMost]func(*byte){nil, avx2StripQ4K2, avx2StripQ4K3, avx2StripQ4K4}},
 		},
 		groupPanels: avx2GroupPanels(),
 	}

@@ -28,7 +28,9 @@ type stripArgs struct {
 	fetch *byte
 
 	hop   int // the stride for AVX-512
-	_     [8]byte
+	parts int // of x, for AVX2, whose second one starts xhop bytes after the first
+	xhop  int
+	_     [7]int                            // counters of the loops
 	lines [22 + stripMost][stripRows]uint32 // transposed weights and, for AVX2, spilled registers
 }
 
@@ -42,12 +44,15 @@ const (
 	_ = -(unsafe.Offsetof(stripArgs{}.xstep) ^ 736)
 	_ = -(unsafe.Offsetof(stripArgs{}.fetch) ^ 744)
 	_ = -(unsafe.Offsetof(stripArgs{}.hop) ^ 752)
-	_ = -(unsafe.Offsetof(stripArgs{}.lines) ^ 768)
+	_ = -(unsafe.Offsetof(stripArgs{}.parts) ^ 760)
+	_ = -(unsafe.Offsetof(stripArgs{}.xhop) ^ 768)
+	_ = -(unsafe.Offsetof(stripArgs{}.lines) ^ 832)
 )
 
 // stripSet has the functions of products in strips: products[r] multiplies a strip by r+1
-// rows of x, at least two. Up to `most` rows are multiplied in strips; for more it pays
-// to make panels, or tiles.
+// rows of x, at least two. If there is none for a number of rows, the one for half of them
+// multiplies two parts. Up to `most` rows are multiplied in strips; for more it pays to
+// make panels, or tiles.
 type stripSet struct {
 	most     int
 	products [stripMost]func(*byte)
@@ -83,6 +88,13 @@ func (p *quantProduct) strips(m, units int, products *[stripMost]func(*byte)) in
 			lo, hi := m*part/parts, m*(part+1)/parts
 			rows := hi - lo
 			a.n, a.w, a.step, a.x, a.xstep = units, &p.w[j*p.wb], p.wb, &p.x[lo*p.xb], p.xb
+			a.parts, a.xhop = 1, 0
+			product, second := products[rows-1], 0 // rows only in the second part
+			if product == nil {                    // both parts have the middle one of an odd number of rows
+				second = rows / 2
+				product = products[rows-second-1]
+				a.parts, a.xhop = 2, second*p.xb
+			}
 			switch {
 			case next+strip <= len(p.w):
 				a.fetch = &p.w[next]
@@ -91,10 +103,14 @@ func (p *quantProduct) strips(m, units int, products *[stripMost]func(*byte)) in
 			default:
 				a.fetch = a.w
 			}
-			clear(a.sums[:rows])
-			products[rows-1]((*byte)(unsafe.Pointer(a)))
+			clear(a.sums[:])
+			product((*byte)(unsafe.Pointer(a)))
 			for i := range rows {
-				sums, y := &a.sums[i], p.y[(lo+i)*p.yrs+j*p.ycs:]
+				line := i
+				if i >= rows-second {
+					line += rows % 2
+				}
+				sums, y := &a.sums[line], p.y[(lo+i)*p.yrs+j*p.ycs:]
 				if p.ycs == 1 {
 					copy(y[:stripRows], sums[:])
 					continue
