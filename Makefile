@@ -30,6 +30,9 @@ export CGO_ENABLED = 0
 PLATFORMS   = darwin/arm64 darwin/amd64 windows/amd64
 UNOPTIMISED = -gcflags='all=-N -l -dwarf=false' -ldflags='-s -w'
 
+# The tests of metal/kernels that run a sample of their rows without -every.
+TABLES = TestBlocks|TestBlocksBits|TestDecodeReadsOnce|TestGroupedProducts|TestInlineLayer|TestRoutedF8|TestRoutedLayer|TestRoutedPayloads|TestRoutedSizes|TestThroughMachines
+
 # The parts of test-native.
 NATIVE = native-programs native-training native-contract late-contract arithmetic
 
@@ -98,7 +101,7 @@ late-contract:
 
 # Counts are checked with the default arithmetic only.
 arithmetic:
-	GOMOE_TEST_ARITHMETIC=1 $(GO) test $(TESTFLAGS) -skip '(Reads.*Once|ThreadgroupMemory|Counts)$$' -timeout 30m ./metal/kernels
+	GOMOE_TEST_ARITHMETIC=1 $(GO) test ./metal/kernels -skip '(Reads.*Once|ThreadgroupMemory|Counts)$$' -timeout 30m $(TESTFLAGS) -every
 
 # The kernels and the packages computing with them, as linux/arm64, on fewer meshes, and argument
 # passing of messages to Metal, to callees compiled by clang for arm64. Ranks that are processes
@@ -178,9 +181,11 @@ fuzz:
 		$(GO) test "$$dir" -vet=off -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME); \
 	done
 
-# New random programs and their derivatives, on one rank and on several. Such a program depends only on
-# its seed: go test -fuzz would find nothing by mutating it, and take ten times as long.
+# All rows of the tables that make test samples, and new random programs and their derivatives, on one rank
+# and on several. Such a program depends only on its seed: go test -fuzz would find nothing by mutating it,
+# and take ten times as long.
 programs:
+	$(GO) test ./metal/kernels -count=1 -timeout 0 -run '^($(TABLES))$$' $(TESTFLAGS) -every
 	$(GO) test ./primitives -count=1 -timeout 0 -run '^(TestPlacements|TestRowsAreNotCopied)$$' $(TESTFLAGS) -every
 	$(GO) test ./internal/testing/fuzzprog -count=1 -timeout 0 -run '^(TestPlacements|TestPullbacks)$$' $(TESTFLAGS) -programs $(PROGRAMS) -first $(FIRST)
 

@@ -145,6 +145,9 @@ func TestRoutedLayer(t *testing.T) {
 	cuts := [][2]int{{0, 0}, {1 << 40, 8}, {3, 1}, {5, 4}} // capacity and alignment
 	for i, name := range slices.Sorted(maps.Keys(choices)) {
 		for j, mesh := range meshes {
+			if !sampled(i, j) {
+				continue
+			}
 			cut := cuts[(i+j)%len(cuts)]
 			exchange := []ep.Exchange{ep.Rows, ep.Sum}[(i+j/2)%2]
 			l := layer{primitives.PrepareOp{Experts: 11, Capacity: cut[0], Align: cut[1], Exchange: exchange}, 20, 3, 5, graph.F32, graph.F32, graph.I32}
@@ -165,6 +168,9 @@ func TestRoutedPayloads(t *testing.T) {
 			for i, mesh := range []string{"", "ep=2", "", "ep=2", "ep=2", "ep=2"} {
 				hidden, exchange := sizes[n%len(sizes)], []ep.Exchange{ep.Rows, ep.Sum}[i/4]
 				n++
+				if !sampled((n-1)/6, i) {
+					continue
+				}
 				l := layer{primitives.PrepareOp{Experts: 4, Align: 2, Exchange: exchange}, 6, 2, hidden, d, w, graph.I64}
 				t.Run(fmt.Sprint(d, w, hidden, mesh, exchange), func(t *testing.T) { l.check(t, mesh, l.inputs(r, choices["or nowhere"])) })
 			}
@@ -208,6 +214,9 @@ func TestRoutedSizes(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for i, s := range [][3]int{{0, 2, 4}, {1, 1, 1}, {1, 8, 512}, {31, 1, 33}, {33, 2, 31}, {512, 1, 2}, {513, 1, 7}, {170, 6, 600}, {560, 4, 64}, {300, 4, 1}} {
 		for j, mesh := range []string{"", "ep=2", "dp=2,ep=2"} {
+			if !sampled(i, j) {
+				continue
+			}
 			id := []graph.DType{graph.I32, graph.I64}[(i+j)%2]
 			exchange := []ep.Exchange{ep.Rows, ep.Sum}[(i/2+j)%2]
 			l := layer{primitives.PrepareOp{Experts: s[2], Align: 2, Capacity: 3 * s[0] * s[1] / s[2], Exchange: exchange}, s[0], s[1], 2, graph.F32, graph.F32, id}
