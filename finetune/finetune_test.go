@@ -252,7 +252,10 @@ func TestRun(t *testing.T) {
 	usedLike(t, model, o.Out, o.Merge)
 	more = options(t)
 	more.From, more.Steps = o.Out, 1
-	require.InDelta(t, r.After, run(t, model, more).Before, 1e-6)
+	next := run(t, model, more)
+	require.InDelta(t, r.After, next.Before, 1e-6)
+	require.Equal(t, r.Trained, next.Trained, "a run that begins with an adapter keeps its rank")
+	require.Len(t, bytes(more.Out), len(bytes(o.Out)))
 
 	ranks := options(t)
 	ranks.LoRA = o.LoRA

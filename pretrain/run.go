@@ -24,7 +24,8 @@ import (
 type Options struct {
 	Out    string // folder for the model, metrics.csv, training.png and checkpoints
 	Resume bool   // continue from the newest checkpoint in Out, if there is one
-	// Overwrite permits overwriting a model in Out left by an earlier run without checkpoints.
+	// Overwrite permits overwriting a model in Out left by an earlier run without checkpoints, and removing routes of
+	// another run from Record.
 	Overwrite bool
 	World     *world.World
 	Deadline  time.Duration
@@ -74,9 +75,16 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 		return fmt.Errorf("pretrain: %s: the model has no layer of experts, whose choices could be recorded or replayed", s.Path)
 	}
 	saves := snapshot.Folder{Path: filepath.Join(o.Out, "checkpoints"), Keep: s.Keep, World: o.World}
-	if err := s.warm(ctx, saves, o.Resume); err != nil {
-		return fmt.Errorf("pretrain: %w", err)
+	var from *snapshot.Snapshot // only its settings are read here
+	if o.Resume {
+		if from, err = saves.Latest(ctx); err == nil && from != nil {
+			err = from.Close()
+		}
+		if err != nil {
+			return fmt.Errorf("pretrain: %w", err)
+		}
 	}
+	s.warm(from)
 	step := s.step(m, o)
 	p, err := step.Trace(s.Mesh)
 	if err != nil {
@@ -120,6 +128,11 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 	loop.Figures.Entropy, t.Unit = src.entropy, src.unit
 	if o.Replay != "" {
 		loop.Saves.Facts["-replay"] = o.Replay
+	}
+	if o.Record != "" {
+		if err := (train.Routes{Path: o.Record}).Begin(&loop.Saves, from, first); err != nil {
+			return fmt.Errorf("pretrain: %w", err)
+		}
 	}
 	if o.World != nil {
 		if err := o.World.Same(ctx, loop.Saves.Facts); err != nil {

@@ -2,6 +2,7 @@ package pretrain
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -298,7 +299,7 @@ func TestWarmup(t *testing.T) {
 	for steps, want := range map[int]int{9: 0, 20: 2, 999: 99, 1000: 100, 1500: 100} {
 		s, err := Parse("s.json", []byte(settings(steps, "")))
 		require.NoError(t, err)
-		require.NoError(t, s.warm(t.Context(), snapshot.Folder{}, false))
+		s.warm(nil)
 		require.Equal(t, want, s.Rate.Warmup)
 	}
 	out := filepath.Join(t.TempDir(), "out")
@@ -380,6 +381,50 @@ func TestHeldOut(t *testing.T) {
 	require.ErrorContains(t, err, "held-out text has no token that is to be predicted")
 	_, err = follow(t, fmt.Sprintf(`{"model": {%s}, "data": {"files": [%q], "tokenizer": %q, "held_out": [%q]}, "steps": 1, "batch": 2, "length": 16}`, small, text, tok, corpus(t, "e.txt", "short")), filepath.Join(t.TempDir(), "out"), false)
 	require.ErrorContains(t, err, "s.json: data.held_out, and length is 16: data: 5 tokens are no sequence of 16; want more texts, or shorter sequences")
+}
+
+// Routes are of one run: a folder with those of another one is refused, also when a run goes on, and -overwrite removes
+// them. A resumed run keeps those up to its checkpoint and removes the others.
+func TestRecordsApart(t *testing.T) {
+	text, dir := corpus(t, "a.txt", prose), t.TempDir()
+	routes := filepath.Join(dir, "routes")
+	run := func(out string, seed, steps int, o Options) error {
+		s, err := Parse("s.json", fmt.Appendf(nil, `{"model": {"model_type": "olmoe", %s}, "data": {"files": [%q]}, "seed": %d, "steps": %d, "batch": 4, "length": 16, "save_every": 2}`, small, text, seed, steps))
+		require.NoError(t, err)
+		o.Out, o.Record = filepath.Join(dir, out), routes
+		return Run(t.Context(), t.Context(), s, o)
+	}
+	steps := func() (all string) {
+		there, err := filepath.Glob(filepath.Join(routes, "step-*"))
+		require.NoError(t, err)
+		for _, path := range there {
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			all += fmt.Sprintf("%s %x\n", filepath.Base(path), sha256.Sum256(text))
+		}
+		return all
+	}
+	another := "pretrain: train: routes: " + routes + " has routes of another run; give -overwrite to remove them, or another folder"
+	require.NoError(t, run("one", 1, 4, Options{Resume: true}))
+	four := steps()
+	require.EqualError(t, run("same", 1, 4, Options{}), another)
+	require.EqualError(t, run("other", 2, 3, Options{Resume: true}), another)
+	require.EqualError(t, run("other", 2, 3, Options{}), another)
+	require.Equal(t, four, steps())
+	require.NoFileExists(t, filepath.Join(dir, "other", "metrics.csv"))
+
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "one", "checkpoints", "step-00000004")))
+	require.NoError(t, run("one", 1, 3, Options{Resume: true, Overwrite: true}), "goes on after step 2, and ends before step 4")
+	three := steps()
+	require.NotEmpty(t, three)
+	require.Truef(t, strings.HasPrefix(four, three) && len(three)*4 == len(four)*3, "%s, of\n%s", three, four)
+	require.NoError(t, run("one", 1, 4, Options{Resume: true}), "the steps have changed twice")
+	require.Equal(t, 4, strings.Count(steps(), "\n"))
+
+	require.NoError(t, run("other", 2, 3, Options{Overwrite: true}))
+	require.Equal(t, 3, strings.Count(steps(), "\n"))
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "other", "checkpoints")))
+	require.NoError(t, run("other", 2, 3, Options{Resume: true, Overwrite: true}), "a run that goes on without a checkpoint begins again")
 }
 
 // A run that replays the choices of another one has its bits; with other weights it sends tokens to the same experts, on

@@ -1,8 +1,6 @@
 package pretrain
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -102,25 +100,19 @@ func (s *Settings) optimizer() train.Transform {
 	return train.Chain(train.ClipByGlobalNorm(o.Clip), last)
 }
 
-// warm sets the number of warmup steps if the settings leave it open. A resumed run uses the checkpoint's number,
-// even if its total has changed; a new run uses a tenth of its steps, so that a short run reaches its full rate.
-// All processes must call it.
-func (s *Settings) warm(ctx context.Context, saves snapshot.Folder, resume bool) error {
+// warm sets the number of warmup steps if the settings leave it open. A resumed run uses the number of its checkpoint
+// from, even if its total has changed; a new run uses a tenth of its steps, so that a short run reaches its full rate.
+func (s *Settings) warm(from *snapshot.Snapshot) {
 	if s.Rate.Warmup >= 0 {
-		return nil
+		return
 	}
 	s.Rate.Warmup = min(usualWarmup, s.Steps/10)
-	if !resume {
-		return nil
-	}
-	from, err := saves.Latest(ctx)
-	if err != nil || from == nil {
-		return err
+	if from == nil {
+		return
 	}
 	if said := regexp.MustCompile(` Warmup:(\d+) `).FindStringSubmatch(from.Facts["rate"]); said != nil {
-		s.Rate.Warmup, err = strconv.Atoi(said[1])
+		s.Rate.Warmup, _ = strconv.Atoi(said[1])
 	}
-	return errors.Join(err, from.Close())
 }
 
 func (s *Settings) schedule() train.Schedule {

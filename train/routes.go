@@ -1,22 +1,29 @@
 package train
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/checkpoint/safetensors"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/infile"
 	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/nn"
 	pr "github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
+	"github.com/gomoe/gomoe/train/snapshot"
 )
 
 // ChoicesPrefix followed by a layer's name is the input of a replaying step that holds the experts of the layer's
@@ -27,7 +34,7 @@ const ChoicesPrefix = "choices/"
 const chosenPrefix = "chosen/"
 
 // Routes is a folder holding the routing of a run: step-00000001.safetensors and so on, each with a tensor
-// i32[..,K] for every MoE layer. A later run replaying it sends the same tokens to the same experts, on any mesh
+// i32[..,K] for every MoE layer, and the run's settings if Begin prepared it. A later run replaying it sends the same tokens to the same experts, on any mesh
 // and regardless of its routers' choices. With the same settings, it reproduces the recorded run bit by bit.
 type Routes struct {
 	Path string
@@ -105,6 +112,69 @@ func (r Routes) Save(ctx context.Context, step int, run *Run, results map[string
 		return fmt.Errorf("train: routes: %w", err)
 	}
 	return safetensors.Write(r.file(step), nil, all)
+}
+
+// runName is the file next to the routes with the settings of the run that recorded them.
+const runName = "steps.json"
+
+const maxRun = 16 << 20 // bytes
+
+// Begin prepares the folder for the routes of a run with the settings s, which goes on from the checkpoint from, or
+// begins if from is nil. It is an error if the folder has routes of another run, because a replay would mix both;
+// s.Overwrite removes them. Routes of steps that a resumed run repeats are removed. In a job of several processes,
+// all must call it; the first one writes.
+func (r Routes) Begin(s *Saves, from *snapshot.Snapshot, first bool) error {
+	if err := r.begin(s, from, first); err != nil {
+		return fmt.Errorf("train: routes: %w", err)
+	}
+	return nil
+}
+
+func (r Routes) begin(s *Saves, from *snapshot.Snapshot, first bool) error {
+	about := filepath.Join(r.Path, runName)
+	by, err := infile.Read(about, maxRun)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	run := func(facts map[string]string) []byte {
+		facts = maps.Clone(facts)
+		maps.DeleteFunc(facts, func(name, _ string) bool { return slices.Contains(s.Free, name) })
+		text, _ := json.Marshal(facts) // cannot fail: texts
+		return append(text, '\n')
+	}
+	own, keep := s.Resume && bytes.Equal(by, run(s.Facts)), 0
+	if from != nil {
+		own = own || bytes.Equal(by, run(from.Facts))
+	}
+	if own && from != nil {
+		keep = from.Step
+	}
+	entries, err := os.ReadDir(r.Path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		var step int
+		if _, err := fmt.Sscanf(e.Name(), "step-%d.", &step); err != nil || e.Name() != filepath.Base(r.file(step)) || step <= keep {
+			continue
+		}
+		if !own && !s.Overwrite {
+			return fmt.Errorf("%s has routes of another run; give -overwrite to remove them, or another folder", r.Path)
+		}
+		if !first {
+			break
+		}
+		if err := os.Remove(r.file(step)); err != nil {
+			return err
+		}
+	}
+	if !first {
+		return nil
+	}
+	if err := whole.Folder(r.Path); err != nil {
+		return err
+	}
+	return whole.WriteAll(r.Path, map[string][]byte{runName: run(s.Facts)})
 }
 
 // Has returns an error if the folder lacks the choices of any step, so that a run does not fail midway.

@@ -67,15 +67,20 @@ func (h half) row(i, out int, turns bool) int {
 }
 
 // unfused returns the factors of a matrix's experts, [E,R,in] and [E,out,R], from the tensors of a fused parameter.
-func unfused(a, b array.Array, h half, m nn.Adapter, rank int, turns bool) (array.Array, array.Array) {
-	as := a.Reshape(m.Experts, rank, m.In)
-	bs := array.New(graph.T(graph.F32, m.Experts, m.Out, rank))
-	from, to := array.Data[float32](b), array.Data[float32](bs)
+// R is the matrix's share of the rank.
+func unfused(a, b array.Array, p pair, m nn.Adapter, turns bool) (array.Array, array.Array) {
+	first, rank := p.share()
+	as, bs := array.New(graph.T(graph.F32, m.Experts, rank, m.In)), array.New(graph.T(graph.F32, m.Experts, m.Out, rank))
+	from, to := array.Data[float32](a), array.Data[float32](as)
+	for e := range m.Experts {
+		copy(to[e*rank*m.In:][:rank*m.In], from[(e*p.rank+first)*m.In:])
+	}
+	from, to = array.Data[float32](b), array.Data[float32](bs)
 	for e := range m.Experts {
 		for o := range m.Out {
-			row := from[h.row(o, m.Out, turns)*rank*m.Experts:]
+			row := from[p.half.row(o, m.Out, turns)*p.rank*m.Experts:]
 			for r := range rank {
-				to[(e*m.Out+o)*rank+r] = row[r*m.Experts+e]
+				to[(e*m.Out+o)*rank+r] = row[(first+r)*m.Experts+e]
 			}
 		}
 	}

@@ -23,7 +23,7 @@ import (
 // Adapter is an adapter of a model, as stored in a folder.
 type Adapter struct {
 	// LoRA describes the adapters. Open sets its Targets to the full names of the matrices, and Rank to the largest
-	// rank.
+	// rank of a matrix. Gate and up of a parameter written by Write have half of its rank each.
 	LoRA   nn.LoRA
 	Base   string // the model's name in the configuration
 	Layout Layout // of the model's family
@@ -53,10 +53,20 @@ type Layout struct {
 // pair is the adapter of a matrix.
 type pair struct {
 	a, b      tensor.Tensor
-	rank      int
+	rank      int // of the tensors
 	scale     float64
 	half      half
 	parameter bool // the tensors belong to a fused parameter of experts, and the matrix is a half of it
+	apart     bool // the matrix uses only its own share of the rank, as fuse writes it
+}
+
+// share returns the first rank that the matrix uses, and the number of them.
+func (p pair) share() (first, count int) {
+	if !p.apart {
+		return 0, p.rank
+	}
+	count = p.rank / p.half.count
+	return p.half.first * count, count
 }
 
 // Open opens the adapter in a folder, for a model of a family with the given layout. The caller must call Close. It is an error
@@ -225,60 +235,69 @@ func (a *Adapter) put(to map[string]pair, matrix string, first bool, t tensor.Te
 // matrices sets the targets and the largest rank.
 func (a *Adapter) matrices() error {
 	number := regexp.MustCompile(`\.experts\.\d+\.`)
-	idle, err := a.idle()
-	if err != nil {
+	if err := a.separate(); err != nil {
 		return err
 	}
 	rank := 0
 	for name, p := range a.found {
-		rank = max(rank, p.rank)
-		if idle[name] {
-			delete(a.found, name)
-		} else if name = number.ReplaceAllString(name, ".experts.*."); !slices.Contains(a.LoRA.Targets, name) {
+		_, own := p.share()
+		rank = max(rank, own)
+		if name = number.ReplaceAllString(name, ".experts.*."); !slices.Contains(a.LoRA.Targets, name) {
 			a.LoRA.Targets = append(a.LoRA.Targets, name)
 		}
 	}
-	if rank > 0 {
+	if rank > 0 && rank != a.LoRA.Rank {
 		a.LoRA.Rank, a.LoRA.Alpha = rank, a.LoRA.Scale()*float64(rank)
 	}
 	slices.Sort(a.LoRA.Targets)
 	return nil
 }
 
-// idle returns the halves of fused parameters without an adapter, where only the other half has one.
-func (a *Adapter) idle() (map[string]bool, error) {
-	idle := map[string]bool{}
+// separate separates gate and up in the adapters of fused parameters. A half without an adapter, of which lora_B has
+// only zeros, is dropped if the other half has one. Halves with adapters that share no column of lora_B get their
+// own ranks: the ranks that fuse has added up would otherwise be the rank of all matrices.
+func (a *Adapter) separate() error {
+	gates := map[string]string{} // by the name of the tensor
 	for name, p := range a.found {
-		other, up := strings.CutSuffix(name, ".*.up_proj")
-		other += ".*.gate_proj"
-		if !up {
-			if other, up = strings.CutSuffix(name, ".*.w3"); !up {
-				continue
-			}
-			other += ".*.w1"
+		if p.parameter && p.half == (half{0, 2}) {
+			gates[p.b.Name] = name
 		}
-		if q := a.found[other]; !p.parameter || !q.parameter || p.b.Name == "" {
+	}
+	for up, p := range a.found {
+		gate, ok := gates[p.b.Name]
+		if !ok || p.half.first != 1 || p.b.Name == "" || p.b.Type.Rank() != 2 {
 			continue
 		}
 		x, err := p.b.Array()
 		if err != nil {
-			return nil, err
+			return err
 		}
-		zero := [2]bool{true, true} // for gate and up
 		values := array.Data[float32](x.As(graph.F32))
-		out, row := x.Type.Shape[0], len(values)/max(1, x.Type.Shape[0])
+		out, row := x.Type.Shape[0], x.Type.Shape[1]
+		var uses [2][2]bool // whether gate and up use the first and the second half of the ranks
 		for i, v := range values {
 			k := i / row / max(1, out/2)
 			if a.Layout.Interleaved {
 				k = i / row % 2
 			}
-			zero[min(k, 1)] = zero[min(k, 1)] && v == 0
+			if second := i%row >= row/2; v != 0 && second {
+				uses[min(k, 1)][1] = true
+			} else if v != 0 {
+				uses[min(k, 1)][0] = true
+			}
 		}
-		if zero[0] != zero[1] {
-			idle[other], idle[name] = zero[0], zero[1]
+		switch none := [2]bool{}; {
+		case uses[0] == none && uses[1] != none:
+			delete(a.found, gate)
+		case uses[0] != none && uses[1] == none:
+			delete(a.found, up)
+		case uses == [2][2]bool{{true, false}, {false, true}} && p.rank%2 == 0:
+			q := a.found[gate]
+			p.apart, q.apart = true, true
+			a.found[up], a.found[gate] = p, q
 		}
 	}
-	return idle, nil
+	return nil
 }
 
 // tensors opens the tensors in a folder: the file of an adapter, or a checkpoint of a run training one.
@@ -394,7 +413,8 @@ func (a *Adapter) pairOf(name string, m nn.Adapter) (x, y array.Array, err error
 		if err := both([][]int{{m.Experts * p.rank, m.In}}, [][]int{{m.Out * p.half.count, p.rank * m.Experts}}); err != nil {
 			return x, y, err
 		}
-		x, y = unfused(x, y, p.half, m, p.rank, a.Layout.Interleaved)
+		x, y = unfused(x, y, p, m, a.Layout.Interleaved)
+		_, p.rank = p.share()
 	case a.mlx && m.Experts == 0: // mlx-lm stores them transposed
 		if err := both([][]int{{m.In, p.rank}}, [][]int{{p.rank, m.Out}}); err != nil {
 			return x, y, err

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -71,6 +72,82 @@ func TestWrite(t *testing.T) {
 	}
 	arrays["model.layers.0.self_attn.q_proj."+nn.LoRAA] = counted(2, 5)
 	require.ErrorContains(t, Write(dir, Adapter{LoRA: nn.LoRA{Rank: 2, Targets: []string{"q_proj"}}}, adapters, arrays), "q_proj.lora_A.weight is f32[2,5], want f32[2,4]")
+}
+
+// An adapter that is written and opened keeps the rank of every matrix, though gate and up add up theirs in the file:
+// each has its own columns of lora_B. If both have values in a column, or none has any, both have the file's rank.
+func TestKeepsRank(t *testing.T) {
+	for _, l := range []Layout{{Experts: true}, {Experts: true, Interleaved: true}, {Experts: true, Block: "block_sparse_moe", Matrices: [3]string{"w1", "w2", "w3"}}} {
+		block, gate, down, up := "mlp", "gate_proj", "down_proj", "up_proj"
+		if l.Block != "" {
+			block, gate, down, up = l.Block, "w1", "w2", "w3"
+		}
+		experts := "model.layers.0." + block + ".experts.*."
+		all := []nn.Adapter{{Name: "model.layers.0.self_attn.q_proj", In: 4, Out: 6}, {Name: experts + gate, Experts: 3, In: 4, Out: 5}, {Name: experts + up, Experts: 3, In: 4, Out: 5}, {Name: experts + down, Experts: 3, In: 5, Out: 4}}
+		for name, c := range map[string]struct {
+			adapters []nn.Adapter
+			rank     int
+			change   func(lora map[string]array.Array)
+			opened   int // rank
+		}{
+			"all":         {all, 2, nil, 2},
+			"odd rank":    {all, 3, nil, 3},
+			"rank 1":      {all, 1, nil, 1},
+			"gate and up": {all[1:3], 2, nil, 2},
+			"up":          {all[2:3], 2, nil, 2},
+			"gate padded": {all[1:2], 2, func(lora map[string]array.Array) {
+				b := array.Data[float32](lora[experts+gate+"."+nn.LoRAB])
+				for i := 1; i < len(b); i += 2 {
+					b[i] = 0
+				}
+			}, 2},
+			"no values": {all, 2, func(lora map[string]array.Array) {
+				for name, x := range lora {
+					if strings.HasSuffix(name, nn.LoRAB) {
+						clear(array.Data[float32](x))
+					}
+				}
+			}, 4},
+		} {
+			lora := map[string]array.Array{}
+			for _, m := range c.adapters {
+				stack := []int{}
+				if m.Experts > 0 {
+					stack = []int{m.Experts}
+				}
+				lora[m.Name+"."+nn.LoRAA], lora[m.Name+"."+nn.LoRAB] = counted(append(stack, c.rank, m.In)...), counted(append(stack, m.Out, c.rank)...)
+			}
+			if c.change != nil {
+				c.change(lora)
+			}
+			made := Adapter{LoRA: nn.LoRA{Rank: c.rank, Alpha: 5, Targets: []string{"any"}}, Layout: l}
+			dir := t.TempDir()
+			require.NoError(t, Write(dir, made, c.adapters, lora))
+			a, err := Open(dir, l)
+			require.NoError(t, err)
+			require.Equal(t, c.opened, a.LoRA.Rank, name)
+			require.Equal(t, 5/float64(c.rank), a.LoRA.Scale(), name)
+			got, err := a.Arrays(c.adapters)
+			require.NoError(t, err)
+			for param, x := range lora {
+				if c.opened == c.rank {
+					require.True(t, array.Equal(x, got[param]), "%s: %s", name, param)
+				}
+			}
+			require.NoError(t, a.Close())
+		}
+		dir := t.TempDir()
+		wrapper := peftPrefix + "model.layers.0.mlp.experts."
+		require.NoError(t, os.WriteFile(filepath.Join(dir, ConfigName), []byte(`{"peft_type": "LORA", "r": 4, "lora_alpha": 4, "target_parameters": ["experts.gate_up_proj"]}`), 0o644))
+		require.NoError(t, safetensors.Write(filepath.Join(dir, FileName), nil, []tensor.Source{tensor.Of(wrapper+nn.LoRAA, counted(12, 4)), tensor.Of(wrapper+nn.LoRAB, counted(10, 12))}))
+		a, err := Open(dir, l)
+		require.NoError(t, err)
+		require.Equal(t, 4, a.LoRA.Rank)
+		got, err := a.Arrays(all[1:3])
+		require.NoError(t, err)
+		require.True(t, array.Equal(got[experts+gate+"."+nn.LoRAA], got[experts+up+"."+nn.LoRAA]))
+		require.NoError(t, a.Close())
+	}
 }
 
 // mlx-lm's adapters have matrices the other way round, and those of all experts in one tensor.

@@ -19,7 +19,7 @@ func (t *tool) trainCommand() *ffcli.Command {
 	fs.StringVar(&r.out, "out", "out/train", "`folder` for the model (model.safetensors, config.json, tokenizer), metrics.csv, training.png and checkpoints")
 	fs.StringVar(&r.mesh, "mesh", "", "`axes` of ranks instead of those of the settings: dp splits the batch, ep the batch and the experts, tp heads and columns; dp=*,ep=2 is as long along dp as the job has ranks")
 	fs.IntVar(&r.steps, "steps", 0, "training `steps` instead of those of the settings")
-	fs.BoolVar(&r.overwrite, "overwrite", false, "write over the model that an earlier run without checkpoints has left in -out")
+	fs.BoolVar(&r.overwrite, "overwrite", false, "write over the model that an earlier run without checkpoints has left in -out, and remove the routes of another run in -record")
 	fs.BoolVar(&r.resume, "resume", false, "go on from the newest checkpoint in -out, if there is one; the settings' save_every leaves them")
 	fs.StringVar(&r.record, "record", "", "`folder` into which the experts of every step's tokens are written, for -replay")
 	fs.StringVar(&r.replay, "replay", "", "`folder` of -record: tokens go to the experts that are written there, whatever the router would choose")
