@@ -146,7 +146,7 @@ func indexed(p *lowering.Peephole, i int, reads readers) ([]int, lowering.Instr,
 		}
 		n, placed := len(s.args), s.placed
 		others, args := []int{s.at}, slices.Concat(s.args, in.In[:at], in.In[at+1:])
-		h, index, d := lowering.Host{}, ops.Indexed, p.Bufs[b].Type.DType
+		h, op, d := lowering.Host{}, in.Op.(ops.Op)|ops.Indexed, p.Bufs[b].Type.DType
 		switch in.Op {
 		case ops.GroupedMatMul:
 			t := in.Prim.(GroupedMatMulOp).Transpose
@@ -160,7 +160,7 @@ func indexed(p *lowering.Peephole, i int, reads readers) ([]int, lowering.Instr,
 			h.Kernel = inNumber(gatheredOuter[array.Brain](in.Align, n, at, placed), gatheredOuter[array.Half](in.Align, n, at, placed), gatheredOuter[float32](in.Align, n, at, placed), gatheredOuter[float64](in.Align, n, at, placed))
 			h.Dry = counted(likelyRows(p, b, in.Out[0]), h.Kernel)
 			if at == 1 {
-				index = ops.Right
+				op = ops.GroupedOuter | ops.Right
 			}
 		case ops.GroupedMatMul | ops.Blocks:
 			h.Kernel = gatheredBlocks(in.Align, n, placed, d)
@@ -196,7 +196,7 @@ func indexed(p *lowering.Peephole, i int, reads readers) ([]int, lowering.Instr,
 		if h.Dry == nil && in.Op != ops.Mul { // weights that are not numbers
 			h.Dry = counted(oneExpert(p.Bufs[b].Type, p.Bufs[in.In[1]].Type), h.Kernel)
 		}
-		return others, lowering.Instr{Op: in.Op.(ops.Op) | index, Prim: in.Prim, Pos: in.Pos, Out: in.Out, In: args, Zones: in.Zones, Align: in.Align, Host: h}, true
+		return others, lowering.Instr{Op: op, Prim: in.Prim, Pos: in.Pos, Out: in.Out, In: args, Zones: in.Zones, Align: in.Align, Host: h}, true
 	}
 	return none()
 }
