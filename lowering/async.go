@@ -1,8 +1,10 @@
 package lowering
 
-import "github.com/gomoe/gomoe/lowering/ops"
+import (
+	"slices"
 
-import "slices"
+	"github.com/gomoe/gomoe/lowering/ops"
+)
 
 // flow has the dependencies between the instructions of a plan with buffers that are
 // written once.

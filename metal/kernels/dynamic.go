@@ -1,10 +1,10 @@
 package kernels
 
 import (
+	"slices"
+
 	"github.com/gomoe/gomoe/lowering/ops"
 )
-
-import "slices"
 
 // dynamic serves operations on boxes with start indices as arguments.
 func dynamic() Kernel {

@@ -2,9 +2,8 @@ package kernels
 
 import (
 	"github.com/gomoe/gomoe/lowering/ops"
+	"github.com/gomoe/gomoe/primitives"
 )
-
-import "github.com/gomoe/gomoe/primitives"
 
 // epAlone places a rank's pairs among the rank's own pairs if nothing can be dropped and choices
 // travel with the rows, and rounds the counts of all up to whole zones.

@@ -1,8 +1,6 @@
 package kernels
 
-import (
-	"github.com/gomoe/gomoe/lowering/ops"
-)
+import "github.com/gomoe/gomoe/lowering/ops"
 
 // epCount counts a rank's pairs of each expert: those in the argument of ep_prepare, or
 // those in a routing that another primitive made.

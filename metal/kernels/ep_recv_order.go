@@ -1,8 +1,6 @@
 package kernels
 
-import (
-	"github.com/gomoe/gomoe/lowering/ops"
-)
+import "github.com/gomoe/gomoe/lowering/ops"
 
 // epRecvOrder computes the destination row of each row that a rank receives.
 func epRecvOrder() Kernel {

@@ -1,8 +1,6 @@
 package kernels
 
-import (
-	"github.com/gomoe/gomoe/lowering/ops"
-)
+import "github.com/gomoe/gomoe/lowering/ops"
 
 // epSlots lists the rows of the zones that each row which has arrived fills.
 func epSlots() Kernel {

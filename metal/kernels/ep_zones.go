@@ -1,8 +1,6 @@
 package kernels
 
-import (
-	"github.com/gomoe/gomoe/lowering/ops"
-)
+import "github.com/gomoe/gomoe/lowering/ops"
 
 // epZones counts the rows of each of a rank's experts.
 func epZones() Kernel {

@@ -1,10 +1,9 @@
 package kernels
 
 import (
+	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering/ops"
 )
-
-import "github.com/gomoe/gomoe/graph"
 
 // groupedOuter serves sums of outer products of experts' rows: the gradient of the matrices.
 func groupedOuter() Kernel {

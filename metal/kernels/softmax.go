@@ -1,8 +1,6 @@
 package kernels
 
-import (
-	"github.com/gomoe/gomoe/lowering/ops"
-)
+import "github.com/gomoe/gomoe/lowering/ops"
 
 func softmax() Kernel {
 	return Kernel{
