@@ -164,7 +164,7 @@ func fillInputs(p *graph.Program) map[string]array.Array {
 func sums(p *lowering.Plan) (outside, inside int) {
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
-		if in.Name == "all_sum" || in.Name == "reduce_scatter" {
+		if in.Name() == "all_sum" || in.Name() == "reduce_scatter" {
 			outside += len(in.In)
 		}
 		if in.Loop != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
@@ -111,7 +112,7 @@ func (t *Taken) received(plan *lowering.Plan) {
 		if in.Loop != nil {
 			t.received(in.Loop.Body)
 		}
-		if _, ok := in.Prim.(primitives.DispatchOp); ok && in.Name == "all_to_all" {
+		if _, ok := in.Prim.(primitives.DispatchOp); ok && in.Op == ops.AllToAll {
 			to := plan.Bufs[in.Out[0]].Type
 			t.Arrive, t.Rows = max(t.Arrive, to.Bytes()), max(t.Rows, to.Shape[0])
 		}

@@ -147,7 +147,7 @@ func TestScanOnDevice(t *testing.T) {
 	require.NoError(t, err)
 	for _, host := range []string{"", "gelu", "dot_general"} {
 		d := &late.Device{Why: func(p *lowering.Plan, i int) string {
-			if host != "" && strings.Contains(p.Instrs[i].Name, host) {
+			if host != "" && strings.Contains(p.Instrs[i].Name(), host) {
 				return "a test"
 			}
 			return ""

@@ -66,9 +66,9 @@ func TestSumType(t *testing.T) {
 			narrow := 0
 			for _, q := range plan.Plans() {
 				for i := range q.Instrs {
-					if in := &q.Instrs[i]; in.Name == "all_sum" || in.Name == "reduce_scatter" {
+					if in := &q.Instrs[i]; in.Name() == "all_sum" || in.Name() == "reduce_scatter" {
 						if scalar := q.Bufs[in.In[0]].Type.Rank() == 0; scalar == (in.DType == d) {
-							t.Errorf("%s: %s of %s", mesh, in.Name, in.DType)
+							t.Errorf("%s: %s of %s", mesh, in.Name(), in.DType)
 						}
 						if in.DType == d {
 							narrow++

@@ -46,7 +46,7 @@ func TestJoinedSumsUneven(t *testing.T) {
 		require.NoError(t, err)
 		var sums []int
 		for i := range plan.Instrs {
-			if in := &plan.Instrs[i]; in.Name == "all_sum" {
+			if in := &plan.Instrs[i]; in.Name() == "all_sum" {
 				sums = append(sums, len(in.In))
 			}
 		}

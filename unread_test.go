@@ -25,6 +25,6 @@ func TestUnread(t *testing.T) {
 	plan, err := gomoe.Compile(t.Context(), p, gomoe.Config{Check: true})
 	require.NoError(t, err)
 	for i := range plan.Instrs {
-		require.NotContains(t, plan.Instrs[i].Name, "sin", plan)
+		require.NotContains(t, plan.Instrs[i].Name(), "sin", plan)
 	}
 }

@@ -109,10 +109,10 @@ func exchanges(p *lowering.Plan) map[string]int {
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
 		switch {
-		case in.Name == "join_parts":
+		case in.Name() == "join_parts":
 			packed[in.Out[0]] = len(in.In)
 		case in.Communicates():
-			made[in.Name] += max(len(in.In), packed[in.In[0]])
+			made[in.Name()] += max(len(in.In), packed[in.In[0]])
 		}
 	}
 	return made

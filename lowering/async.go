@@ -1,6 +1,10 @@
 package lowering
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/gomoe/gomoe/lowering/ops"
+)
 
 // flow has the dependencies between the instructions of a plan with buffers that are
 // written once.
@@ -141,7 +145,7 @@ func (p *Plan) sumInPlace() {
 	f := p.flow()
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
-		if !in.Communicates() || in.Name != "all_sum" || len(in.In) > 1 {
+		if !in.Communicates() || in.Op != ops.AllSum || len(in.In) > 1 {
 			continue
 		}
 		from, to := p.Root(in.In[0]), p.Root(in.Out[0])

@@ -3,6 +3,8 @@ package lowering
 import (
 	"fmt"
 	"slices"
+
+	"github.com/gomoe/gomoe/lowering/ops"
 )
 
 // mostJoined is the largest size in bytes of a combined exchange: of a sum, or of the
@@ -39,7 +41,7 @@ func (p *Plan) bundle() {
 		if b == nil {
 			continue
 		}
-		if p.Instrs[i].Name == "all_sum" {
+		if p.Instrs[i].Op == ops.AllSum {
 			instrs[b] = j.sum(b)
 			continue
 		}
@@ -97,7 +99,7 @@ func (j *joiner) collect() {
 		if !j.joins(in) {
 			continue
 		}
-		key := fmt.Sprint(in.Name, in.Axes, in.DType, in.Pairs)
+		key := fmt.Sprint(in.Op, in.Axes, in.DType, in.Pairs)
 		size := j.whole(in)
 		b := open[key]
 		if b == nil || b.read <= i || b.bytes+size > mostJoined {
@@ -124,10 +126,10 @@ func (j *joiner) joins(in *Instr) bool {
 	if from.Uneven != "" || to.Uneven != "" { // smaller shards would leave gaps
 		return false
 	}
-	switch in.Name {
-	case "all_sum":
+	switch in.Op {
+	case ops.AllSum:
 		return from.Type.Equal(to.Type) && j.sumJoins(in)
-	case "reduce_scatter", "all_gather":
+	case ops.ReduceScatter, ops.AllGather:
 		return j.whole(in) < mostJoined
 	}
 	return false

@@ -43,7 +43,7 @@ const none = -1 << 31
 // at returns an error about instruction i, and about buffer b unless b is none.
 func (c *checker) at(i, b int, format string, args ...any) error {
 	in := &c.Instrs[i]
-	where := fmt.Sprintf("instruction %d, %s (%s)", i, in.Name, in.Pos)
+	where := fmt.Sprintf("instruction %d, %s (%s)", i, in.Name(), in.Pos)
 	if c.is(b) {
 		where += fmt.Sprintf(": b%d %s", b, c.Bufs[b].Type)
 	} else if b != none {
@@ -137,13 +137,13 @@ func (c *checker) instrs() error {
 			}
 			for _, b := range link.In {
 				if !links[c.Root(b)] && !slices.Contains(in.In, b) {
-					return c.at(i, b, "is read by %s in the chain, and is no argument of it nor written before", link.Name)
+					return c.at(i, b, "is read by %s in the chain, and is no argument of it nor written before", link.Name())
 				}
 			}
 			for _, b := range link.Out {
 				links[c.Root(b)] = true
 				if c.Bufs[c.Root(b)].Storage != Chunk && !slices.Contains(in.Out, b) {
-					return c.at(i, b, "is written by %s in the chain, and is no result of it", link.Name)
+					return c.at(i, b, "is written by %s in the chain, and is no result of it", link.Name())
 				}
 			}
 		}

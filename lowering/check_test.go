@@ -10,6 +10,7 @@ import (
 	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -41,8 +42,8 @@ func checked(t *testing.T) *Plan {
 	keep, product, chain := kernel, kernel, kernel
 	keep.Keeps, product.Kept = true, []int{1}
 	chain.Chain = []Instr{
-		{Name: "square", In: []int{bufT}, Out: []int{bufLink}, Zones: -1, Host: kernel},
-		{Name: "add", In: []int{bufLink, bufX}, Out: []int{bufC}, Zones: -1, Host: kernel},
+		{Op: named("square"), In: []int{bufT}, Out: []int{bufLink}, Zones: -1, Host: kernel},
+		{Op: named("add"), In: []int{bufLink, bufX}, Out: []int{bufC}, Zones: -1, Host: kernel},
 	}
 	over := func(seq, wait int) Collective {
 		return Collective{Axes: []string{"a"}, Seq: seq, Bytes: 64, DType: graph.F32, Wait: wait,
@@ -58,15 +59,15 @@ func checked(t *testing.T) *Plan {
 		Out:     []Port{{Name: "y", Type: x, Buf: bufY}, {Name: "w2", Type: x, Buf: bufNew}, {Name: "z", Type: x, Buf: bufZ}},
 		Donated: []Donation{{In: 0, Out: 1, InPlace: true}},
 		Instrs: []Instr{
-			0: {Name: "keep", In: []int{bufX}, Out: []int{bufCopy}, Zones: -1, Host: keep},
-			1: {Name: "product", In: []int{bufW, bufX, bufCopy}, Out: []int{bufT}, Zones: -1, Host: product},
-			2: {Name: "count", In: []int{bufX}, Out: []int{bufCounts}, Zones: -1, Host: kernel},
-			3: {Name: "fused(square, add)", In: []int{bufT, bufX}, Out: []int{bufC}, Zones: -1, InPlace: true, Host: chain},
-			4: {Name: "all_sum", In: []int{bufC}, Out: []int{bufG}, Zones: -1, Collective: over(0, 6)},
-			5: {Name: "mul", In: []int{bufView, bufX}, Out: []int{bufY}, Zones: -1, Host: kernel},
-			6: {Name: "update", In: []int{bufW, bufG}, Out: []int{bufNew}, Zones: -1, InPlace: true, Host: kernel},
-			7: {Name: "all_gather", In: []int{bufC}, Out: []int{bufAll}, Zones: -1, Collective: over(1, 0)},
-			8: {Name: "pack", In: []int{bufAll}, Out: []int{bufZ}, Zones: bufCounts, Host: kernel},
+			0: {Op: ops.Keep, In: []int{bufX}, Out: []int{bufCopy}, Zones: -1, Host: keep},
+			1: {Op: named("product"), In: []int{bufW, bufX, bufCopy}, Out: []int{bufT}, Zones: -1, Host: product},
+			2: {Op: named("count"), In: []int{bufX}, Out: []int{bufCounts}, Zones: -1, Host: kernel},
+			3: {Op: ops.Fused, In: []int{bufT, bufX}, Out: []int{bufC}, Zones: -1, InPlace: true, Host: chain},
+			4: {Op: ops.AllSum, In: []int{bufC}, Out: []int{bufG}, Zones: -1, Collective: over(0, 6)},
+			5: {Op: named("mul"), In: []int{bufView, bufX}, Out: []int{bufY}, Zones: -1, Host: kernel},
+			6: {Op: named("update"), In: []int{bufW, bufG}, Out: []int{bufNew}, Zones: -1, InPlace: true, Host: kernel},
+			7: {Op: ops.AllGather, In: []int{bufC}, Out: []int{bufAll}, Zones: -1, Collective: over(1, 0)},
+			8: {Op: named("pack"), In: []int{bufAll}, Out: []int{bufZ}, Zones: bufCounts, Host: kernel},
 		}}
 	for i := range p.Instrs {
 		p.Instrs[i].Pos = pos(i + 1)
@@ -116,7 +117,7 @@ func TestCheck(t *testing.T) {
 		{"a link that writes what is no result", "instruction 3, fused(square, add) (m.go:4): b6 f32[16]: is written by add in the chain, and is no result of it", func(p *Plan) { p.Instrs[3].Out = nil }},
 		{"a result that no link writes", "b8 f32[16]: is written by none in the chain", func(p *Plan) { p.Instrs[3].Out = append(p.Instrs[3].Out, bufY); p.Instrs[5].Out = nil }},
 		{"a value of a chain that others read", "instruction 5, mul (m.go:6): b5 f32[16]: lies inside a chain alone", func(p *Plan) { p.Instrs[5].In[1] = bufLink }},
-		{"a chain of one", "instruction 3, fused(square, add) (m.go:4): is a chain of 1 instructions", func(p *Plan) { p.Instrs[3].Chain = p.Instrs[3].Chain[:1] }},
+		{"a chain of one", "instruction 3, fused(square) (m.go:4): is a chain of 1 instructions", func(p *Plan) { p.Instrs[3].Chain = p.Instrs[3].Chain[:1] }},
 		{"a kernel that is missing", "instruction 5, mul (m.go:6): has 0 of a kernel, an exchange and a loop", func(p *Plan) { p.Instrs[5].Kernel = nil }},
 		{"an exchange with a kernel", "instruction 4, all_sum (m.go:5): has 2 of a kernel, an exchange and a loop", func(p *Plan) { p.Instrs[4].Kernel = p.Instrs[5].Kernel }},
 		{"a kernel on no device", "instruction 5, mul (m.go:6): runs on a device", func(p *Plan) { p.Instrs[5].On = true }},

@@ -2,12 +2,14 @@ package lowering
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -155,9 +157,10 @@ func (e *Emitter) Memo(key any, make func() (Buf, error)) (Buf, error) {
 	return b, err
 }
 
-// KernelSpec is a call of a host kernel emitted by a rule. A device overrides it by name.
+// KernelSpec is a call of a host kernel emitted by a rule. A device may have a kernel for the same
+// operation.
 type KernelSpec struct {
-	Name    string
+	Op      Op
 	Out, In []Buf
 	// Does is the computation of the kernel, if that is only one step of the equation,
 	// such as a reduction of some axes. Devices choose their kernel by it. nil stands for
@@ -197,10 +200,13 @@ type KernelSpec struct {
 // sees only the zones of the experts, and the rows that pad a zone of a ragged result to
 // its alignment are zeroed. Rows after the last zone are never read.
 func (e *Emitter) Emit(s KernelSpec) error {
-	if s.Kernel == nil {
-		return fmt.Errorf("kernel %s has no function, want KernelSpec.Kernel", s.Name)
+	if s.Op == nil {
+		return errors.New("a kernel has no operation, want KernelSpec.Op")
 	}
-	i := Instr{Name: s.Name, Does: s.Does, InPlace: s.InPlace || s.Elementwise, Within: s.Within, Zones: -1, Host: Host{
+	if s.Kernel == nil {
+		return fmt.Errorf("kernel %s has no function, want KernelSpec.Kernel", s.Op)
+	}
+	i := Instr{Op: s.Op, Does: s.Does, InPlace: s.InPlace || s.Elementwise, Within: s.Within, Zones: -1, Host: Host{
 		Kernel: s.Kernel, Flat: s.Elementwise || s.Repeat > 0, Repeat: s.Repeat, Packs: s.Packs, Slabs: s.Slabs, Dry: s.Dry}}
 	for _, b := range append(slices.Clone(s.In), s.Out...) {
 		if b.Spec.Ragged == nil || i.Zones >= 0 {
@@ -218,7 +224,7 @@ func (e *Emitter) Emit(s KernelSpec) error {
 
 // CollectiveSpec is an exchange emitted by a rule, among the ranks differing along Axes.
 type CollectiveSpec struct {
-	Op       string
+	Op       Op
 	Axes     []string
 	DType    graph.DType
 	Bytes    int64 // the largest payload of a rank
@@ -236,7 +242,7 @@ type CollectiveSpec struct {
 // EmitCollective emits an exchange. It must not be called without axes: the caller then
 // computes the results from the arguments without an exchange.
 func (e *Emitter) EmitCollective(s CollectiveSpec) {
-	e.emit(Instr{Name: s.Op, InPlace: s.InPlace, Zones: -1, Collective: Collective{
+	e.emit(Instr{Op: s.Op, InPlace: s.InPlace, Zones: -1, Collective: Collective{
 		Exchange: s.Exchange, Axes: s.Axes, Seq: e.seq, Bytes: s.Bytes, DType: s.DType, Travels: s.Travels, Pairs: s.Pairs}}, s.Out, s.In)
 	e.seq++
 }
@@ -341,13 +347,13 @@ func (e *Emitter) flexible(v *graph.Value, s sharding.Spec) (Buf, error) {
 func (e *Emitter) rule(q *graph.Eqn, out, in []Buf) error {
 	switch p := q.Prim.(type) {
 	case graph.FullOp:
-		return e.Emit(KernelSpec{Name: "full", Out: out, Elementwise: true, Kernel: fill(p.Value, q.Out[0].Type.DType)})
+		return e.Emit(KernelSpec{Op: ops.Full, Out: out, Elementwise: true, Kernel: fill(p.Value, q.Out[0].Type.DType)})
 	case graph.AddAnyOp:
 		if len(in) == 1 {
 			e.Alias(out[0], in[0])
 			return nil
 		}
-		return e.Emit(KernelSpec{Name: "add_any", Out: out, In: in, Elementwise: true, Kernel: addAny})
+		return e.Emit(KernelSpec{Op: ops.AddAny, Out: out, In: in, Elementwise: true, Kernel: addAny})
 	case graph.ScanOp:
 		return e.scan(p, out, in)
 	case Rule:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
 )
 
 // fuse combines chains and trees of elementwise instructions into fused instructions. A
@@ -236,8 +237,7 @@ func (f *fuser) rebuild() {
 func (f *fuser) fused(u *unit) Instr {
 	slices.Sort(u.parts)
 	last := &f.list[u.at]
-	in := Instr{InPlace: true, Prim: nil, Pos: last.Pos, Zones: last.Zones, Align: last.Align}
-	var names []string
+	in := Instr{Op: ops.Fused, InPlace: true, Prim: nil, Pos: last.Pos, Zones: last.Zones, Align: last.Align}
 	made := map[int]bool{}     // roots written by a part
 	read := map[int]bool{}     // arguments
 	copies := map[string]int{} // the buffers of repetitions already in the chain
@@ -245,7 +245,7 @@ func (f *fuser) fused(u *unit) Instr {
 		part := f.list[i]
 		if repetition(&part) && f.inside(part.Out[0]) {
 			// The copies for several parts of the chain become one again.
-			key := fmt.Sprint(part.Name, part.In, part.Repeat, graph.ParamString(part.Prim), part.Pos)
+			key := fmt.Sprint(part.Op, part.In, part.Repeat, graph.ParamString(part.Prim), part.Pos)
 			f.Bufs[part.Out[0]].Storage = Chunk
 			if b, ok := copies[key]; ok {
 				f.Bufs[part.Out[0]].Storage, f.Bufs[part.Out[0]].Of = Alias, b
@@ -267,10 +267,8 @@ func (f *fuser) fused(u *unit) Instr {
 				in.Out = append(in.Out, b)
 			}
 		}
-		names = append(names, part.Name)
 		in.Chain = append(in.Chain, part)
 	}
-	in.Name = "fused(" + strings.Join(runs(names), ", ") + ")"
 	links := make([]exec.Link, len(in.Chain))
 	for i := range in.Chain {
 		part := &in.Chain[i]

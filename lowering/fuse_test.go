@@ -113,7 +113,7 @@ func TestFuseOrder(t *testing.T) {
 		}), toy.Setup{Chunk: 8})
 		var names []string
 		for _, in := range l.Instrs {
-			names = append(names, in.Name)
+			names = append(names, in.Name())
 		}
 		if got := strings.Join(names, " "); got != c.want {
 			t.Errorf("%s: %s, want %s\n%s", c.name, got, c.want, l)
@@ -186,7 +186,7 @@ type failing struct {
 }
 
 func (f failing) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "failing", Out: out, In: in, Elementwise: true, Kernel: f.kernel})
+	return e.Emit(lowering.KernelSpec{Op: toy.Op("failing"), Out: out, In: in, Elementwise: true, Kernel: f.kernel})
 }
 
 // Errors and panics of a part name it and its line, whatever the chunk.

@@ -66,7 +66,7 @@ func flat(r *rand.Rand, n int) *Plan {
 	near, foreign, results := 1+r.IntN(20), r.IntN(40), r.IntN(30)
 	for i := range n {
 		size := r.IntN(4) / 3
-		in := Instr{Name: fmt.Sprintf("k%d", i), Zones: -1, Host: Host{Flat: r.IntN(100) >= foreign}}
+		in := Instr{Op: named(fmt.Sprintf("k%d", i)), Zones: -1, Host: Host{Flat: r.IntN(100) >= foreign}}
 		for range 1 + r.IntN(4) {
 			from := pools[size]
 			if !in.Flat {

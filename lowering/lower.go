@@ -7,6 +7,7 @@ import (
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -250,7 +251,7 @@ func (e *Emitter) outputs(names []string) error {
 			// The result is an input or aliases another result, so the caller gets a
 			// copy.
 			c := e.Placed(v.Type, b.Spec)
-			e.emit(Instr{Name: "copy", Zones: -1, InPlace: true, Host: Host{Kernel: copyBytes}}, []Buf{c}, []Buf{b})
+			e.emit(Instr{Op: ops.Copy, Zones: -1, InPlace: true, Host: Host{Kernel: copyBytes}}, []Buf{c}, []Buf{b})
 			b, root = c, c.ID
 		}
 		e.plan.Bufs[root].Storage = Output

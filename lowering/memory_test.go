@@ -17,7 +17,7 @@ func random(r *rand.Rand, n int) *Plan {
 	}
 	live := []int{buf(Input), buf(Input)}
 	for range n {
-		in := Instr{Name: "k", Zones: -1}
+		in := Instr{Op: named("k"), Zones: -1}
 		for range 1 + r.IntN(3) {
 			// Mostly late values are read, as in programs, but sometimes an early one.
 			k := len(live) - 1 - r.IntN(1+min(len(live)-1, 1+r.IntN(len(live))))
@@ -149,3 +149,8 @@ func TestResultsInPlace(t *testing.T) {
 		}
 	}
 }
+
+// named is an operation of a test.
+type named string
+
+func (n named) String() string { return string(n) }

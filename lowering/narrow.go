@@ -4,6 +4,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
 )
 
 // narrows reports whether sums of arrays of type t are computed in a smaller type (see
@@ -14,8 +15,8 @@ func (e *Emitter) narrows(t graph.Type) bool {
 
 // convert emits the conversion of in, between f32 and bf16 or f16, to the type of out. To the
 // smaller types it rounds to nearest, ties to even.
-func (e *Emitter) convert(name string, out, in Buf) {
-	e.emit(Instr{Name: name, Zones: -1, Host: Host{Flat: true, Kernel: func(a *exec.Args) error {
+func (e *Emitter) convert(op ops.Op, out, in Buf) {
+	e.emit(Instr{Op: op, Zones: -1, Host: Host{Flat: true, Kernel: func(a *exec.Args) error {
 		exec.Share(a, a.Out[0].Type.Len(), 1<<17, converted{a})
 		return nil
 	}}, InPlace: true}, []Buf{out}, []Buf{in})

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
 )
 
 // Pack is a copy of an argument in another order, such as the order of a matrix product's
@@ -60,7 +61,7 @@ func (p *Plan) keep(donated map[string]int) {
 				if slices.Contains(in.Slabs, k.Arg) {
 					slabs = []int{0}
 				}
-				list = append(list, Instr{Name: "keep", Out: []int{b}, In: []int{arg}, Pos: in.Pos, Zones: -1, Host: Host{Kernel: k.Kernel, Keeps: true, Slabs: slabs}})
+				list = append(list, Instr{Op: ops.Keep, Out: []int{b}, In: []int{arg}, Pos: in.Pos, Zones: -1, Host: Host{Kernel: k.Kernel, Keeps: true, Slabs: slabs}})
 			}
 			in.In = append(in.In, b)
 			in.Kept = append(slices.Clone(in.Kept), k.Arg)

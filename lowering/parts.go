@@ -3,6 +3,7 @@ package lowering
 import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
 )
 
 // exchange returns the instructions replacing combined reduce_scatters or all_gathers: a
@@ -23,13 +24,13 @@ func (j *joiner) exchange(b *joined) (pack Instr, rest []Instr) {
 	}
 	from, to := j.together(first, sent), j.together(first, got)
 	before, behind := members, 1 // number of parts of each array
-	if first.Name == "all_gather" {
+	if first.Op == ops.AllGather {
 		before, behind = 1, members
 	}
 	joined := first
 	joined.In, joined.Out, joined.Bytes = []int{from}, []int{to}, sent
-	return Instr{Name: "join_parts", Prim: first.Prim, Pos: first.Pos, In: in, Out: []int{from}, Zones: -1, Host: Host{Kernel: joinParts(before)}},
-		[]Instr{joined, {Name: "separate_parts", Prim: first.Prim, Pos: first.Pos, In: []int{to}, Out: out, Zones: -1, Host: Host{Kernel: separateParts(behind)}}}
+	return Instr{Op: ops.JoinParts, Prim: first.Prim, Pos: first.Pos, In: in, Out: []int{from}, Zones: -1, Host: Host{Kernel: joinParts(before)}},
+		[]Instr{joined, {Op: ops.SeparateParts, Prim: first.Prim, Pos: first.Pos, In: []int{to}, Out: out, Zones: -1, Host: Host{Kernel: separateParts(behind)}}}
 }
 
 // together adds a temporary of n bytes for parts of the arrays of exchanges like in. It

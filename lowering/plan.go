@@ -88,7 +88,7 @@ type Buffer struct {
 // fields of kernels of the host, Collective the fields of collectives; the other one of
 // the two is zero.
 type Instr struct {
-	Name    string          // the kernel's or collective's name
+	Op      Op
 	Prim    graph.Primitive // the primitive it was lowered from, nil for the engine's own
 	Does    graph.Primitive // the kernel's computation, if that is only one step of Prim; see KernelSpec
 	Out, In []int           // buffers
@@ -112,6 +112,23 @@ type Instr struct {
 	// Loop has the fields of an instruction running the plan of a loop's body; the other
 	// two are then zero.
 	Loop *Loop
+}
+
+// Op is the operation of an instruction. Package ops declares the operations of the runtime and of
+// package primitives. A package with primitives of its own declares constants of a type of its own.
+// Operations are compared; their text is only printed.
+type Op interface{ String() string }
+
+// Name returns the name of the instruction in plans and reports.
+func (in *Instr) Name() string {
+	if len(in.Chain) == 0 {
+		return in.Op.String()
+	}
+	names := make([]string, len(in.Chain))
+	for i := range in.Chain {
+		names[i] = in.Chain[i].Name()
+	}
+	return in.Op.String() + "(" + strings.Join(runs(names), ", ") + ")"
 }
 
 // Host has the fields of a kernel of the host.
@@ -266,7 +283,7 @@ func (p *Plan) instr(in *Instr) string {
 		}
 		fmt.Fprintf(&b, "%s %s", p.slot(o), p.Bufs[o].text())
 	}
-	fmt.Fprintf(&b, " = %s(", in.Name)
+	fmt.Fprintf(&b, " = %s(", in.Name())
 	for j, a := range in.In {
 		if j > 0 {
 			b.WriteString(", ")

@@ -189,14 +189,14 @@ func (p *Plan) writers() map[int]string {
 	names := map[int]string{}
 	for b := range p.Bufs {
 		if def := p.Bufs[b].Def; def >= 0 {
-			names[b] = p.Instrs[def].Name
+			names[b] = p.Instrs[def].Name()
 		}
 	}
 	for i := range p.Instrs {
 		for k := range slices.Backward(p.Instrs[i].Chain) {
 			for _, b := range p.Instrs[i].Chain[k].Out {
 				if p.Bufs[b].Def == i {
-					names[b] = p.Instrs[i].Chain[k].Name
+					names[b] = p.Instrs[i].Chain[k].Name()
 				}
 			}
 		}
@@ -222,7 +222,7 @@ func (p *Plan) peak(m Memory) Peak {
 		temps = plus(append(starts[i], temps)...)
 		if at.Instr < 0 || temps > at.Temps {
 			in := &p.Instrs[i]
-			at = Peak{i, in.Name, in.Pos.String(), plus(m.Inputs, m.Results, m.Kept, temps), temps}
+			at = Peak{i, in.Name(), in.Pos.String(), plus(m.Inputs, m.Results, m.Kept, temps), temps}
 		}
 	}
 	return at
@@ -270,7 +270,7 @@ func (p *Plan) collectives(c *Communication, first, times int) {
 		if !in.Communicates() {
 			continue
 		}
-		u := CollectiveUse{Instr: i, Seq: first - 1, Op: in.Name, Axes: in.Axes, Group: p.Mesh.Parts(in.Axes), DType: in.DType.String(), Bytes: in.Bytes, Wait: in.Wait, Line: in.Pos.String(), Times: times}
+		u := CollectiveUse{Instr: i, Seq: first - 1, Op: in.Name(), Axes: in.Axes, Group: p.Mesh.Parts(in.Axes), DType: in.DType.String(), Bytes: in.Bytes, Wait: in.Wait, Line: in.Pos.String(), Times: times}
 		if in.Prim != nil {
 			u.Prim = in.Prim.Name()
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -30,9 +31,9 @@ func reportedPlan() *Plan {
 		Out: []Port{{"y", small, sharding.Spec{}, 3}},
 	}
 	p.Instrs = []Instr{
-		{Name: "a", In: []int{0}, Out: []int{1}, Host: Host{Kernel: kernel}, Pos: pos(2), Zones: -1},
-		{Name: "all_sum", In: []int{1}, Out: []int{2}, Collective: Collective{Axes: []string{"ep"}, Exchange: func(context.Context, collective.Group, collective.Call, *exec.Args) error { return nil }, DType: graph.F32, Bytes: 256}, Prim: graph.AddAnyOp{}, Pos: pos(3), Zones: -1},
-		{Name: "b", In: []int{4}, Out: []int{3}, Host: Host{Kernel: kernel}, Pos: pos(4), Zones: -1},
+		{Op: named("a"), In: []int{0}, Out: []int{1}, Host: Host{Kernel: kernel}, Pos: pos(2), Zones: -1},
+		{Op: ops.AllSum, In: []int{1}, Out: []int{2}, Collective: Collective{Axes: []string{"ep"}, Exchange: func(context.Context, collective.Group, collective.Call, *exec.Args) error { return nil }, DType: graph.F32, Bytes: 256}, Prim: graph.AddAnyOp{}, Pos: pos(3), Zones: -1},
+		{Op: named("b"), In: []int{4}, Out: []int{3}, Host: Host{Kernel: kernel}, Pos: pos(4), Zones: -1},
 	}
 	p.assignMemory()
 	return p

@@ -8,6 +8,7 @@ import (
 	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -55,7 +56,7 @@ func (e *Emitter) addUp(t graph.Type, b Buf, to sharding.Spec, axes []string) Bu
 	if e.narrows(t) {
 		as.DType = e.sums
 		narrow := e.Placed(as, b.Spec)
-		e.convert("narrow_summand", narrow, b)
+		e.convert(ops.NarrowSummand, narrow, b)
 		b = narrow
 	}
 	if d := scatterDim(b.Spec, to, axes, t.Rank()); d >= 0 {
@@ -65,7 +66,7 @@ func (e *Emitter) addUp(t graph.Type, b Buf, to sharding.Spec, axes []string) Bu
 	}
 	if e.narrows(t) {
 		wide := e.Placed(t, b.Spec)
-		e.convert("widen_sum", wide, b)
+		e.convert(ops.WidenSum, wide, b)
 		b = wide
 	}
 	return b
@@ -80,7 +81,7 @@ func without(a, b []string) []string {
 // these axes holds the value, and the others hold zeros.
 func (e *Emitter) leavePending(t graph.Type, in Buf, to sharding.Spec, axes []string) Buf {
 	out := e.Placed(t, to)
-	e.emit(Instr{Name: "pending_part", Zones: -1, InPlace: true, Host: Host{Kernel: func(a *exec.Args) error {
+	e.emit(Instr{Op: ops.PendingPart, Zones: -1, InPlace: true, Host: Host{Kernel: func(a *exec.Args) error {
 		if a.Index(axes) > 0 {
 			clear(a.Out[0].Bytes())
 			return nil
@@ -159,7 +160,7 @@ func (e *Emitter) allSum(t graph.Type, in Buf, axes []string) Buf {
 	out := e.Placed(t, summed(in.Spec, axes))
 	// The sum may be computed in place (see Group.AllSum), so that the memory is read and
 	// written once.
-	e.EmitCollective(CollectiveSpec{Op: "all_sum", Axes: axes, DType: t.DType, Bytes: in.Type.Bytes(), Out: []Buf{out}, In: []Buf{in}, InPlace: true, Pairs: e.pairs,
+	e.EmitCollective(CollectiveSpec{Op: ops.AllSum, Axes: axes, DType: t.DType, Bytes: in.Type.Bytes(), Out: []Buf{out}, In: []Buf{in}, InPlace: true, Pairs: e.pairs,
 		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
 			return g.AllSum(ctx, c, a.Out[0].Bytes(), a.In[0].Bytes())
 		}})
@@ -175,7 +176,7 @@ func (e *Emitter) reduceScatter(t graph.Type, in Buf, d int, axes []string) Buf 
 	}
 	if d > 0 { // parts of an inner dimension are first made contiguous
 		packed := e.Placed(t, in.Spec)
-		e.move("part_major", packed, in, blocks(d, parts, false))
+		e.move(ops.PartMajor, packed, in, blocks(d, parts, false))
 		in = packed
 	}
 	e.reduceParts(axes, out, in)
@@ -184,7 +185,7 @@ func (e *Emitter) reduceScatter(t graph.Type, in Buf, d int, axes []string) Buf 
 
 // reduceParts emits the reduce_scatter of in, with consecutive parts.
 func (e *Emitter) reduceParts(axes []string, out, in Buf) {
-	e.EmitCollective(CollectiveSpec{Op: "reduce_scatter", Axes: axes, DType: in.Type.DType, Bytes: in.Type.Bytes(), Out: []Buf{out}, In: []Buf{in}, Pairs: e.pairs,
+	e.EmitCollective(CollectiveSpec{Op: ops.ReduceScatter, Axes: axes, DType: in.Type.DType, Bytes: in.Type.Bytes(), Out: []Buf{out}, In: []Buf{in}, Pairs: e.pairs,
 		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
 			return g.ReduceScatter(ctx, c, a.Out[0].Bytes(), a.In[0].Bytes())
 		}})
@@ -197,7 +198,7 @@ func (e *Emitter) AllGather(axes []string, out, in Buf) {
 		e.Alias(out, in)
 		return
 	}
-	e.EmitCollective(CollectiveSpec{Op: "all_gather", Axes: axes, DType: in.Type.DType, Bytes: in.Type.Bytes(), Out: []Buf{out}, In: []Buf{in},
+	e.EmitCollective(CollectiveSpec{Op: ops.AllGather, Axes: axes, DType: in.Type.DType, Bytes: in.Type.Bytes(), Out: []Buf{out}, In: []Buf{in},
 		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
 			return g.AllGather(ctx, c, a.Out[0].Bytes(), a.In[0].Bytes())
 		}})
@@ -217,13 +218,13 @@ func (e *Emitter) gather(t graph.Type, in Buf, d int, keep []string) Buf {
 	}
 	got := e.Placed(t, out.Spec)
 	e.AllGather(axes, got, in)
-	e.move("part_minor", out, got, blocks(d, parts, true))
+	e.move(ops.PartMinor, out, got, blocks(d, parts, true))
 	return out
 }
 
 // move emits a kernel copying a whole value, including rows that are not in use.
-func (e *Emitter) move(name string, out, in Buf, k exec.Kernel) {
-	e.emit(Instr{Name: name, Zones: -1, Host: Host{Kernel: k}}, []Buf{out}, []Buf{in})
+func (e *Emitter) move(op ops.Op, out, in Buf, k exec.Kernel) {
+	e.emit(Instr{Op: op, Zones: -1, Host: Host{Kernel: k}}, []Buf{out}, []Buf{in})
 }
 
 func outer(t graph.Type, d int) int {
@@ -245,13 +246,13 @@ func (e *Emitter) swap(t graph.Type, in Buf, lose, gain int, axes []string) Buf 
 		return out
 	}
 	packed := e.Placed(t, in.Spec)
-	e.move("part_major", packed, in, blocks(gain, parts, false))
+	e.move(ops.PartMajor, packed, in, blocks(gain, parts, false))
 	got := e.Placed(t, spec)
-	e.EmitCollective(CollectiveSpec{Op: "all_to_all", Axes: axes, DType: t.DType, Bytes: in.Type.Bytes(), Out: []Buf{got}, In: []Buf{packed},
+	e.EmitCollective(CollectiveSpec{Op: ops.AllToAll, Axes: axes, DType: t.DType, Bytes: in.Type.Bytes(), Out: []Buf{got}, In: []Buf{packed},
 		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
 			return g.AllToAll(ctx, c, equalParts(a, a.Out[0], g.Size()), equalParts(a, a.In[0], g.Size()))
 		}})
-	e.move("part_minor", out, got, blocks(lose, parts, true))
+	e.move(ops.PartMinor, out, got, blocks(lose, parts, true))
 	return out
 }
 
@@ -270,7 +271,7 @@ type byteParts struct{ parts [][]byte }
 func (e *Emitter) slice(t graph.Type, in Buf, to sharding.Spec) Buf {
 	to.Pending = in.Spec.Pending
 	out := e.Placed(t, to)
-	e.move("shard_part", out, in, func(a *exec.Args) error {
+	e.move(ops.ShardPart, out, in, func(a *exec.Args) error {
 		start := exec.Make[int](a, t.Rank())
 		for d := range start {
 			if len(to.At(d)) > len(in.Spec.At(d)) {

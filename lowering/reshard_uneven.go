@@ -8,6 +8,7 @@ import (
 	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -19,11 +20,11 @@ import (
 // d of in.
 func (e *Emitter) gatherUneven(t graph.Type, out, in Buf, d int, axes []string) {
 	room := e.Temp(in.Type)
-	e.move("part_padded", room, in, padRoom)
+	e.move(ops.PartPadded, room, in, padRoom)
 	got := e.Temp(e.stacked(axes, in.Type))
 	e.AllGather(axes, got, room)
 	join := partsOf(t, out.Spec, d, axes)
-	e.move("parts_joined", out, got, func(a *exec.Args) error {
+	e.move(ops.PartsJoined, out, got, func(a *exec.Args) error {
 		mem := a.In[0].Bytes()
 		each := len(mem) / a.Mesh.Parts(axes)
 		for i := range a.Mesh.Parts(axes) {
@@ -38,7 +39,7 @@ func (e *Emitter) gatherUneven(t graph.Type, out, in Buf, d int, axes []string) 
 func (e *Emitter) scatterUneven(t graph.Type, out, in Buf, d int, axes []string) {
 	room := e.Temp(e.stacked(axes, out.Type))
 	cut := partsOf(t, in.Spec, d, axes)
-	e.move("parts_padded", room, in, func(a *exec.Args) error {
+	e.move(ops.PartsPadded, room, in, func(a *exec.Args) error {
 		mem := a.Out[0].Bytes()
 		clear(mem)
 		each := len(mem) / a.Mesh.Parts(axes)
@@ -49,7 +50,7 @@ func (e *Emitter) scatterUneven(t graph.Type, out, in Buf, d int, axes []string)
 	})
 	got := e.Temp(out.Type)
 	e.reduceParts(axes, got, room)
-	e.move("part_unpadded", out, got, unpadRoom)
+	e.move(ops.PartUnpadded, out, got, unpadRoom)
 }
 
 // swapUneven emits an all_to_all over axes, which split dimension lose of in and dimension
@@ -57,18 +58,18 @@ func (e *Emitter) scatterUneven(t graph.Type, out, in Buf, d int, axes []string)
 func (e *Emitter) swapUneven(t graph.Type, out, in Buf, lose, gain int, axes []string) {
 	send, got := e.Placed(t, in.Spec), e.Placed(t, out.Spec)
 	cut, join := partsOf(t, in.Spec, gain, axes), partsOf(t, out.Spec, lose, axes)
-	e.move("parts_apart", send, in, func(a *exec.Args) error {
+	e.move(ops.PartsApart, send, in, func(a *exec.Args) error {
 		mem := a.Out[0].Bytes()
 		for i := range a.Mesh.Parts(axes) {
 			mem = mem[cut.copy(a, a.In[0], i, mem, false):]
 		}
 		return nil
 	})
-	e.EmitCollective(CollectiveSpec{Op: "all_to_all", Axes: axes, DType: t.DType, Bytes: in.Type.Bytes(), Out: []Buf{got}, In: []Buf{send},
+	e.EmitCollective(CollectiveSpec{Op: ops.AllToAll, Axes: axes, DType: t.DType, Bytes: in.Type.Bytes(), Out: []Buf{got}, In: []Buf{send},
 		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
 			return g.AllToAll(ctx, c, join.of(a, a.Out[0]), cut.of(a, a.In[0]))
 		}})
-	e.move("parts_together", out, got, func(a *exec.Args) error {
+	e.move(ops.PartsTogether, out, got, func(a *exec.Args) error {
 		mem := a.In[0].Bytes()
 		for i := range a.Mesh.Parts(axes) {
 			mem = mem[join.copy(a, a.Out[0], i, mem, true):]

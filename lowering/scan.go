@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
 )
 
 // Loop has the fields of an instruction running the plan of a loop's body, once per
@@ -79,7 +80,7 @@ func (e *Emitter) scan(s graph.ScanOp, out, in []Buf) error {
 		return err
 	}
 	l := &Loop{Op: s, Body: body, Spare: slices.Repeat([]int{-1}, s.Carry), Work: -1}
-	e.emit(Instr{Name: s.Name(), Zones: -1, Loop: l, Collective: Collective{Seq: e.seq}}, out, in)
+	e.emit(Instr{Op: ops.Scan, Zones: -1, Loop: l, Collective: Collective{Seq: e.seq}}, out, in)
 	e.seq += s.Length * body.Collectives()
 	return nil
 }

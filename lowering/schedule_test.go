@@ -59,7 +59,7 @@ func scheduled(t *testing.T, donated bool, lines ...string) *Plan {
 			}
 			return list
 		}
-		in := Instr{Name: what, Out: bufs(out), In: bufs(args), Zones: -1, On: what == "d"}
+		in := Instr{Op: named(what), Out: bufs(out), In: bufs(args), Zones: -1, On: what == "d"}
 		if ragged {
 			in.Zones = bufs(rows)[0]
 		}

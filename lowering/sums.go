@@ -8,6 +8,7 @@ import (
 
 	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/exec"
+	"github.com/gomoe/gomoe/lowering/ops"
 )
 
 // mostPacked is the largest size in bytes of a sum that is copied next to others.
@@ -31,7 +32,7 @@ func (j *joiner) own(b int) bool {
 // sum returns the instructions replacing combined all_sums.
 func (j *joiner) sum(b *joined) []Instr {
 	first := j.Instrs[b.parts[0]]
-	sum := Instr{Name: first.Name, Prim: first.Prim, Pos: first.Pos, InPlace: true, Zones: -1,
+	sum := Instr{Op: first.Op, Prim: first.Prim, Pos: first.Pos, InPlace: true, Zones: -1,
 		Collective: Collective{Axes: first.Axes, DType: first.DType, Exchange: sumAdjacent, Pairs: first.Pairs}}
 	var before, after []Instr
 	j.groups++
@@ -65,7 +66,7 @@ func (j *joiner) copy(list *[]Instr, of Instr, to, from int) int {
 	} else {
 		to = made
 	}
-	*list = append(*list, Instr{Name: "copy", Prim: of.Prim, Pos: of.Pos, Out: []int{to}, In: []int{from}, Zones: -1, InPlace: true, Host: Host{Kernel: copyBytes}})
+	*list = append(*list, Instr{Op: ops.Copy, Prim: of.Prim, Pos: of.Pos, Out: []int{to}, In: []int{from}, Zones: -1, InPlace: true, Host: Host{Kernel: copyBytes}})
 	return made
 }
 
@@ -73,7 +74,7 @@ func (j *joiner) copy(list *[]Instr, of Instr, to, from int) int {
 func (p *Plan) adjoin() {
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
-		if !in.Communicates() || in.Name != "all_sum" || len(in.In) < 2 {
+		if !in.Communicates() || in.Op != ops.AllSum || len(in.In) < 2 {
 			continue
 		}
 		for k, b := range in.Out {

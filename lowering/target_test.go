@@ -23,7 +23,7 @@ func (squares) Serves(p *lowering.Plan, i int) string {
 	switch {
 	case in.Communicates():
 		panic("a collective is nobody's kernel")
-	case in.Name != "square":
+	case in.Name() != "square":
 		return "there is no kernel for it"
 	case p.Bufs[in.Out[0]].Type.Rank() == 0:
 		return "one element"
@@ -101,8 +101,8 @@ func (t picky) Serves(p *lowering.Plan, i int) string {
 		parts = []lowering.Instr{*in}
 	}
 	for k := range parts {
-		if slices.Contains(t.not, parts[k].Name) {
-			return "no " + parts[k].Name
+		if slices.Contains(t.not, parts[k].Name()) {
+			return "no " + parts[k].Name()
 		}
 	}
 	return ""
@@ -132,7 +132,7 @@ func TestFusible(t *testing.T) {
 	names := func(target lowering.Target) (list []string) {
 		l := plan(t, p, toy.Setup{Chunk: 8, Target: target})
 		for i := range l.Instrs {
-			list = append(list, fmt.Sprintf("%v %s %s", l.Instrs[i].On, l.Instrs[i].Name, l.Instrs[i].Why))
+			list = append(list, fmt.Sprintf("%v %s %s", l.Instrs[i].On, l.Instrs[i].Name(), l.Instrs[i].Why))
 		}
 		return list
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/testing/toy"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -30,13 +31,15 @@ func (w wrong) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	case "panics":
 		panic("mine")
 	case "without out":
-		return e.Emit(lowering.KernelSpec{Name: "wrong", In: in, Kernel: kernel})
+		return e.Emit(lowering.KernelSpec{Op: toy.Op("wrong"), In: in, Kernel: kernel})
+	case "without operation":
+		return e.Emit(lowering.KernelSpec{In: in, Out: out, Kernel: kernel})
 	case "without kernel":
-		return e.Emit(lowering.KernelSpec{Name: "wrong", In: in, Out: out})
+		return e.Emit(lowering.KernelSpec{Op: toy.Op("wrong"), In: in, Out: out})
 	case "alias":
 		e.Alias(out[0], in[0])
 	case "right":
-		return e.Emit(lowering.KernelSpec{Name: "wrong", In: in, Out: out, Kernel: kernel})
+		return e.Emit(lowering.KernelSpec{Op: toy.Op("wrong"), In: in, Out: out, Kernel: kernel})
 	}
 	return nil
 }
@@ -46,13 +49,14 @@ func (w wrong) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 func TestWrongRules(t *testing.T) {
 	const at = `^wrong_test.go:\d+: wrong\(f32\[2\]\): `
 	for mode, want := range map[string]string{
-		"emits nothing":  at + "Lower emits nothing that writes the result; emit a kernel or a collective that has its buffer in Out$",
-		"without out":    at + "Lower emits nothing that writes the result",
-		"without kernel": at + "kernel wrong has no function, want KernelSpec.Kernel$",
-		"panics":         at + `the primitive's Lower panics at wrong_test.go:\d+: mine$`,
-		"shard panics":   at + `the primitive's Shard panics at wrong_test.go:\d+: mine$`,
-		"alias":          "",
-		"right":          "",
+		"without operation": at + "a kernel has no operation, want KernelSpec.Op$",
+		"emits nothing":     at + "Lower emits nothing that writes the result; emit a kernel or a collective that has its buffer in Out$",
+		"without out":       at + "Lower emits nothing that writes the result",
+		"without kernel":    at + "kernel wrong has no function, want KernelSpec.Kernel$",
+		"panics":            at + `the primitive's Lower panics at wrong_test.go:\d+: mine$`,
+		"shard panics":      at + `the primitive's Shard panics at wrong_test.go:\d+: mine$`,
+		"alias":             "",
+		"right":             "",
 	} {
 		for _, read := range []bool{false, true} {
 			p, err := graph.Trace("p", func(tr *graph.Tracer) []*graph.Value {

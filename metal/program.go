@@ -55,12 +55,12 @@ func (d *Device) compile(ctx context.Context, p *lowering.Plan, rank int) (*prog
 		}
 		b, err := d.build(p, i, rank)
 		if err != nil {
-			return nil, fmt.Errorf("metal: instruction %d, %s (%s), which the plan leaves to the device: %w", i, p.Instrs[i].Name, p.Instrs[i].Pos, err)
+			return nil, fmt.Errorf("metal: instruction %d, %s (%s), which the plan leaves to the device: %w", i, p.Instrs[i].Name(), p.Instrs[i].Pos, err)
 		}
 		built[i] = b
 		texts.add(b)
 		x := &prog.instrs[i]
-		x.label = fmt.Sprintf("%d %s (%s)", i, p.Instrs[i].Name, p.Instrs[i].Pos)
+		x.label = fmt.Sprintf("%d %s (%s)", i, p.Instrs[i].Name(), p.Instrs[i].Pos)
 		if x.status, x.fault = -1, b.Fault; reports(b) {
 			x.status = records
 			records++

@@ -9,6 +9,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -80,7 +81,7 @@ func (AdamWOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (s AdamWOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "adamw", Out: out, In: in, Elementwise: true, Kernel: inFloat(adamWKernel[float32](s), adamWKernel[float64](s))})
+	return e.Emit(lowering.KernelSpec{Op: ops.AdamW, Out: out, In: in, Elementwise: true, Kernel: inFloat(adamWKernel[float32](s), adamWKernel[float64](s))})
 }
 
 func adamWKernel[T float](s AdamWOp) exec.Kernel {

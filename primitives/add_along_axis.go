@@ -7,6 +7,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -58,7 +59,7 @@ func (t AddAlongAxisOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 
 func (t AddAlongAxisOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	add := inFloat(addAlong[float32](t.Axis), addAlong[float64](t.Axis))
-	return e.Emit(lowering.KernelSpec{Name: "add_along_axis", Out: out, In: in, Dry: widening(), Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.AddAlongAxis, Out: out, In: in, Dry: widening(), Kernel: func(a *exec.Args) error {
 		if err := inAxis(a.In[1], t.Axis, a.Out[0].Type.Shape[t.Axis]); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -81,7 +82,7 @@ func (AffineMatMulOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (p AffineMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "affine_matmul", Out: out, In: in, Kernel: affineKernel(p.affine(), p.Transpose, nil)})
+	return e.Emit(lowering.KernelSpec{Op: ops.AffineMatMul, Out: out, In: in, Kernel: affineKernel(p.affine(), p.Transpose, nil)})
 }
 
 func (AffineMatMulOp) Doc() graph.Doc {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
 )
 
 // All returns a prototype of every primitive, in the order of the reference,
@@ -23,8 +24,8 @@ func All() []graph.Primitive {
 			ReshapeOp{}, BroadcastInDimOp{}, TransposeOp{}, ConcatenateOp{}, SliceOp{}, PadOp{}, ReverseOp{}, IotaOp{},
 			DynamicSliceOp{}, DynamicUpdateSliceOp{}, GatherOp{}, ScatterAddOp{}, OneHotOp{}, ShardingConstraintOp{},
 
-			ReduceSumOp{}, ReduceProdOp{}, ReduceExtremeOp{op: "max"}, ReduceExtremeOp{op: "min"},
-			ArgExtremeOp{op: "argmax"}, ArgExtremeOp{op: "argmin"}, CumSumOp{}, SortOp{}, TopKOp{}, TakeAlongAxisOp{}, AddAlongAxisOp{}, DotGeneralOp{}, ScaledMatMulOp{}, AffineMatMulOp{},
+			ReduceSumOp{}, ReduceProdOp{}, ReduceExtremeOp{op: ops.ReduceMax}, ReduceExtremeOp{op: ops.ReduceMin},
+			ArgExtremeOp{op: ops.ArgMax}, ArgExtremeOp{op: ops.ArgMin}, CumSumOp{}, SortOp{}, TopKOp{}, TakeAlongAxisOp{}, AddAlongAxisOp{}, DotGeneralOp{}, ScaledMatMulOp{}, AffineMatMulOp{},
 
 			SoftmaxOp{}, SoftmaxGradOp{}, LogSoftmaxOp{}, LogSoftmaxGradOp{}, LogSumExpOp{},
 			EmbeddingOp{}, EmbeddingGradOp{},

@@ -8,6 +8,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -15,7 +16,7 @@ import (
 // the smallest element along Axis, and of several equal elements the lowest
 // index. The first NaN wins over all numbers; 0 and -0 are equal.
 type ArgExtremeOp struct {
-	op   string
+	op   ops.Op
 	Axis int
 	// IndexDType is the integer type of the result; zero is i32.
 	IndexDType graph.DType
@@ -25,15 +26,15 @@ var _ primitive = ArgExtremeOp{}
 
 // ArgMax returns the index i32 of the largest element of x along axis.
 func ArgMax(x *graph.Value, axis int) *graph.Value {
-	return graph.Apply1(ArgExtremeOp{op: "argmax", Axis: axis}, x)
+	return graph.Apply1(ArgExtremeOp{op: ops.ArgMax, Axis: axis}, x)
 }
 
 // ArgMin returns the index i32 of the smallest element of x along axis.
 func ArgMin(x *graph.Value, axis int) *graph.Value {
-	return graph.Apply1(ArgExtremeOp{op: "argmin", Axis: axis}, x)
+	return graph.Apply1(ArgExtremeOp{op: ops.ArgMin, Axis: axis}, x)
 }
 
-func (r ArgExtremeOp) Name() string { return r.op }
+func (r ArgExtremeOp) Name() string { return r.op.String() }
 
 func (r ArgExtremeOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
@@ -89,7 +90,7 @@ func alongAxis(t graph.Type, axis, results int) sharding.Factors {
 }
 
 func (r ArgExtremeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: r.op, Out: out, In: in, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: r.op, Out: out, In: in, Kernel: func(a *exec.Args) error {
 		x := a.In[0]
 		outer, n, inner := x.Type.Around(r.Axis)
 		key := orderKeys(x, false)
@@ -99,7 +100,7 @@ func (r ArgExtremeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 			top, index := uint64(0), 0
 			for i := range n {
 				k := key(at + i*inner)
-				if r.op == "argmin" && !(float && k == lastKey) {
+				if r.op == ops.ArgMin && !(float && k == lastKey) {
 					k = ^k
 				}
 				if i == 0 || k > top {
@@ -143,9 +144,9 @@ func (r ArgExtremeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 
 // extremeOf returns the index of the first NaN of x or, if there is none, of the first
 // element that is equal to the largest, or to the smallest.
-func extremeOf[T float](op string, x []T) int {
+func extremeOf[T float](op ops.Op, x []T) int {
 	pick := vector.Largest[T]
-	if op == "argmin" {
+	if op == ops.ArgMin {
 		pick = vector.Smallest[T]
 	}
 	best := pick(x)
@@ -158,6 +159,6 @@ func extremeOf[T float](op string, x []T) int {
 }
 
 func (r ArgExtremeOp) Doc() graph.Doc {
-	return graph.Doc{Args: "x t[..]", Results: "i32[..] without axis", Formula: "y = " + r.op + " x along axis",
+	return graph.Doc{Args: "x t[..]", Results: "i32[..] without axis", Formula: "y = " + r.Name() + " x along axis",
 		Params: "axis: one of x's; index_dtype: integer type of the result, i32 if missing", Notes: "The lowest index of ties; a NaN wins."}
 }

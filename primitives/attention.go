@@ -7,6 +7,7 @@ import (
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
 )
@@ -252,7 +253,7 @@ func (p AttentionOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if out[1].Type.DType == graph.F64 {
 		k = attentionKernel[float64](p, in, e.Eqn)
 	}
-	return e.Emit(lowering.KernelSpec{Name: "attention", Out: out, In: in, Dry: k, Kernel: k})
+	return e.Emit(lowering.KernelSpec{Op: ops.Attention, Out: out, In: in, Dry: k, Kernel: k})
 }
 
 func (AttentionOp) Doc() graph.Doc {

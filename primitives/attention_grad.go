@@ -7,6 +7,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -67,7 +68,7 @@ func (p AttentionGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 
 func (p AttentionGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	k := inFloat(attentionGradKernel[float32](p, in, e.Eqn), attentionGradKernel[float64](p, in, e.Eqn))
-	return e.Emit(lowering.KernelSpec{Name: "attention_grad", Out: out, In: in, Dry: k, Kernel: k})
+	return e.Emit(lowering.KernelSpec{Op: ops.AttentionGrad, Out: out, In: in, Dry: k, Kernel: k})
 }
 
 // attentionGradKernel works on parts of heads in parallel. The contributions of parts,

@@ -76,7 +76,7 @@ func TestAttentionFewHeadsOfKeys(t *testing.T) {
 		plan, err = gomoe.Compile(t.Context(), pull, cfg)
 		require.NoError(t, err)
 		for _, i := range plan.Instrs {
-			if i.Communicates() && i.Name != "all_sum" && slices.Contains(i.Axes, "tp") {
+			if i.Communicates() && i.Name() != "all_sum" && slices.Contains(i.Axes, "tp") {
 				t.Errorf("%s: want sums of the gradients of keys and values alone:\n%s", what, plan)
 			}
 		}

@@ -6,15 +6,16 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
+	"github.com/gomoe/gomoe/lowering/ops"
 )
 
 // binaryKernel returns the host kernel of a function.
-func binaryKernel(op string) exec.Kernel {
+func binaryKernel(op ops.Op) exec.Kernel {
 	few, grain := swift, cheap // the least piece of f32, and of other types
 	switch op {
-	case "pow":
+	case ops.Pow:
 		few, grain = cheap, dear
-	case "rem":
+	case ops.Rem:
 		few, grain = dear, dear
 	}
 	f32, f64 := binaryFloat[float32](op), binaryFloat[float64](op)
@@ -44,37 +45,37 @@ func binaryKernel(op string) exec.Kernel {
 }
 
 // arithmetic returns the loop of a function that all integer types have.
-func arithmetic[T integer](op string) func(z, x, y []T) {
+func arithmetic[T integer](op ops.Op) func(z, x, y []T) {
 	switch op {
-	case "add":
+	case ops.Add:
 		return func(z, x, y []T) {
 			x, y = x[:len(z)], y[:len(z)]
 			for i := range z {
 				z[i] = x[i] + y[i]
 			}
 		}
-	case "sub":
+	case ops.Sub:
 		return func(z, x, y []T) {
 			x, y = x[:len(z)], y[:len(z)]
 			for i := range z {
 				z[i] = x[i] - y[i]
 			}
 		}
-	case "mul":
+	case ops.Mul:
 		return func(z, x, y []T) {
 			x, y = x[:len(z)], y[:len(z)]
 			for i := range z {
 				z[i] = x[i] * y[i]
 			}
 		}
-	case "max":
+	case ops.Max:
 		return func(z, x, y []T) {
 			x, y = x[:len(z)], y[:len(z)]
 			for i := range z {
 				z[i] = max(x[i], y[i])
 			}
 		}
-	case "min":
+	case ops.Min:
 		return func(z, x, y []T) {
 			x, y = x[:len(z)], y[:len(z)]
 			for i := range z {
@@ -85,21 +86,21 @@ func arithmetic[T integer](op string) func(z, x, y []T) {
 	return nil
 }
 
-func binaryFloat[T float](op string) func(z, x, y []T) {
+func binaryFloat[T float](op ops.Op) func(z, x, y []T) {
 	switch op {
-	case "add":
+	case ops.Add:
 		return vector.Add[T]
-	case "sub":
+	case ops.Sub:
 		return vector.Sub[T]
-	case "mul":
+	case ops.Mul:
 		return vector.Mul[T]
-	case "div":
+	case ops.Div:
 		return vector.Div[T]
-	case "max":
+	case ops.Max:
 		return vector.Maximum[T]
-	case "min":
+	case ops.Min:
 		return vector.Minimum[T]
-	case "rem": // of f32 it is exact in f64, and so not rounded at all
+	case ops.Rem: // of f32 it is exact in f64, and so not rounded at all
 		return func(z, x, y []T) {
 			for i := range z {
 				z[i] = T(math.Mod(float64(x[i]), float64(y[i])))
@@ -110,9 +111,9 @@ func binaryFloat[T float](op string) func(z, x, y []T) {
 	}
 }
 
-func binaryInt[T integer](op string) func(z, x, y []T) {
+func binaryInt[T integer](op ops.Op) func(z, x, y []T) {
 	switch op {
-	case "div":
+	case ops.Div:
 		return func(z, x, y []T) {
 			for i := range z {
 				if y[i] == 0 {
@@ -122,7 +123,7 @@ func binaryInt[T integer](op string) func(z, x, y []T) {
 				}
 			}
 		}
-	case "rem":
+	case ops.Rem:
 		return func(z, x, y []T) {
 			for i := range z {
 				if y[i] == 0 {

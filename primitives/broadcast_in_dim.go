@@ -7,6 +7,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -138,9 +139,9 @@ func (b BroadcastInDimOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) err
 		return nil
 	}
 	if inner := b.inner(e, out[0], in[0]); inner > 0 {
-		return e.Emit(lowering.KernelSpec{Name: "broadcast_in_dim", Out: []lowering.Buf{out[0]}, In: []lowering.Buf{in[0]}, Repeat: inner, Kernel: kernel})
+		return e.Emit(lowering.KernelSpec{Op: ops.BroadcastInDim, Out: []lowering.Buf{out[0]}, In: []lowering.Buf{in[0]}, Repeat: inner, Kernel: kernel})
 	}
-	return e.Emit(lowering.KernelSpec{Name: "broadcast_in_dim", Out: out, In: in, Kernel: kernel})
+	return e.Emit(lowering.KernelSpec{Op: ops.BroadcastInDim, Out: out, In: in, Kernel: kernel})
 }
 
 // inner returns how often each element is repeated before the next one, 0 if the

@@ -67,10 +67,10 @@ func TestDecodeStepCopiesNoCache(t *testing.T) {
 		}
 		updates := 0
 		for _, i := range plan.Instrs {
-			if i.Name == "cache_update" {
+			if i.Name() == "cache_update" {
 				updates++
 			}
-			require.NotContains(t, i.Name, "copy", "%s", plan)
+			require.NotContains(t, i.Name(), "copy", "%s", plan)
 		}
 		require.Equal(t, 2, updates, "%s", plan)
 		m := plan.Report(2).Mem

@@ -8,6 +8,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/quant"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -79,7 +80,7 @@ func (CacheUpdateOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 
 func (CacheUpdateOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	placed, starts := in[2].Spec, e.Eqn.In[2].Type
-	return e.Emit(lowering.KernelSpec{Name: "cache_update", Out: out, In: in, InPlace: true, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.CacheUpdate, Out: out, In: in, InPlace: true, Kernel: func(a *exec.Args) error {
 		cache, update, y := a.In[0], a.In[1], a.Out[0]
 		start, room, rows := data[int32](a.In[2]), cache.Type.Shape[1], update.Type.Shape[1]
 		for i, at := range start {

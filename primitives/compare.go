@@ -5,35 +5,36 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
 // CompareOp is the family of elementwise comparisons of two arguments of the same
 // type. A NaN is unequal to everything, also to itself, and neither less nor
 // greater than anything; false is less than true.
-type CompareOp struct{ op string }
+type CompareOp struct{ op ops.Op }
 
 var _ pointwise = CompareOp{}
 
 // Eq returns whether x = y.
-func Eq(x, y *graph.Value) *graph.Value { return graph.Apply1(CompareOp{"eq"}, x, y) }
+func Eq(x, y *graph.Value) *graph.Value { return graph.Apply1(CompareOp{ops.Eq}, x, y) }
 
 // Ne returns whether x ≠ y.
-func Ne(x, y *graph.Value) *graph.Value { return graph.Apply1(CompareOp{"ne"}, x, y) }
+func Ne(x, y *graph.Value) *graph.Value { return graph.Apply1(CompareOp{ops.Ne}, x, y) }
 
 // Lt returns whether x < y.
-func Lt(x, y *graph.Value) *graph.Value { return graph.Apply1(CompareOp{"lt"}, x, y) }
+func Lt(x, y *graph.Value) *graph.Value { return graph.Apply1(CompareOp{ops.Lt}, x, y) }
 
 // Le returns whether x ≤ y.
-func Le(x, y *graph.Value) *graph.Value { return graph.Apply1(CompareOp{"le"}, x, y) }
+func Le(x, y *graph.Value) *graph.Value { return graph.Apply1(CompareOp{ops.Le}, x, y) }
 
 // Gt returns whether x > y.
-func Gt(x, y *graph.Value) *graph.Value { return graph.Apply1(CompareOp{"gt"}, x, y) }
+func Gt(x, y *graph.Value) *graph.Value { return graph.Apply1(CompareOp{ops.Gt}, x, y) }
 
 // Ge returns whether x ≥ y.
-func Ge(x, y *graph.Value) *graph.Value { return graph.Apply1(CompareOp{"ge"}, x, y) }
+func Ge(x, y *graph.Value) *graph.Value { return graph.Apply1(CompareOp{ops.Ge}, x, y) }
 
-func (c CompareOp) Name() string { return c.op }
+func (c CompareOp) Name() string { return c.op.String() }
 
 func (c CompareOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 2); err != nil {
@@ -61,7 +62,7 @@ func (c CompareOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	wide := func(a *exec.Args, lo, hi int, _ []float32, x [][]float32) {
 		f32(data[bool](a.Out[0])[lo:hi], x[0], x[1])
 	}
-	return e.Emit(lowering.KernelSpec{Name: c.op, Out: out, In: in, Elementwise: true, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: c.op, Out: out, In: in, Elementwise: true, Kernel: func(a *exec.Args) error {
 		switch a.In[0].Type.DType {
 		case graph.F64:
 			each2(a, cheap, f64)
@@ -83,50 +84,50 @@ func (c CompareOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 }
 
 // compareFloat returns the loop of a comparison of float32.
-func compareFloat(op string) func(z []bool, x, y []float32) {
+func compareFloat(op ops.Op) func(z []bool, x, y []float32) {
 	switch op {
-	case "eq":
+	case ops.Eq:
 		return vector.Equal[float32]
-	case "ne":
+	case ops.Ne:
 		return vector.Unequal[float32]
-	case "lt":
+	case ops.Lt:
 		return vector.Less[float32]
-	case "le":
+	case ops.Le:
 		return vector.AtMost[float32]
-	case "gt":
+	case ops.Gt:
 		return vector.Greater[float32]
 	default:
 		return vector.AtLeast[float32]
 	}
 }
 
-func compare[T number](op string) func(z []bool, x, y []T) {
+func compare[T number](op ops.Op) func(z []bool, x, y []T) {
 	switch op {
-	case "eq":
+	case ops.Eq:
 		return func(z []bool, x, y []T) {
 			for i := range z {
 				z[i] = x[i] == y[i]
 			}
 		}
-	case "ne":
+	case ops.Ne:
 		return func(z []bool, x, y []T) {
 			for i := range z {
 				z[i] = x[i] != y[i]
 			}
 		}
-	case "lt":
+	case ops.Lt:
 		return func(z []bool, x, y []T) {
 			for i := range z {
 				z[i] = x[i] < y[i]
 			}
 		}
-	case "le":
+	case ops.Le:
 		return func(z []bool, x, y []T) {
 			for i := range z {
 				z[i] = x[i] <= y[i]
 			}
 		}
-	case "gt":
+	case ops.Gt:
 		return func(z []bool, x, y []T) {
 			for i := range z {
 				z[i] = x[i] > y[i]
@@ -142,14 +143,14 @@ func compare[T number](op string) func(z []bool, x, y []T) {
 }
 
 func (c CompareOp) Doc() graph.Doc {
-	sign := map[string]string{"eq": "=", "ne": "≠", "lt": "<", "le": "≤", "gt": ">", "ge": "≥"}[c.op]
+	sign := map[ops.Op]string{ops.Eq: "=", ops.Ne: "≠", ops.Lt: "<", ops.Le: "≤", ops.Gt: ">", ops.Ge: "≥"}[c.op]
 	return graph.Doc{Args: "x t[..], y t[..]", Results: "bool[..]", Formula: "z = (x " + sign + " y)",
 		Notes: "A NaN is unequal to everything and in no order; false < true."}
 }
 
 func compareFamily() []graph.Primitive {
 	var all []graph.Primitive
-	for _, op := range [...]string{"eq", "ne", "lt", "le", "gt", "ge"} {
+	for op := ops.Eq; op <= ops.Ge; op++ {
 		all = append(all, CompareOp{op})
 	}
 	return all

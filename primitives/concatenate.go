@@ -8,6 +8,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -90,7 +91,7 @@ func (j ConcatenateOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error 
 		e.Alias(out[0], in[0])
 		return nil
 	}
-	return e.Emit(lowering.KernelSpec{Name: "concatenate", Out: out, In: in, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.Concatenate, Out: out, In: in, Kernel: func(a *exec.Args) error {
 		to := rowMajor(a, a.Out[0].Type.Shape)
 		for _, x := range a.In {
 			move(a, x.Type.Shape, a.Out[0], to, x, rowMajor(a, x.Type.Shape))

@@ -207,7 +207,7 @@ func TestContractRoomForWhatCanArrive(t *testing.T) {
 		})
 		plan, err := gomoe.Compile(t.Context(), p, spread{mesh: "ep=4", tokens: "ep"}.config(t, p))
 		require.NoError(t, err)
-		i := slices.IndexFunc(plan.Instrs, func(in lowering.Instr) bool { return strings.HasPrefix(in.Name, "all_to_all") })
+		i := slices.IndexFunc(plan.Instrs, func(in lowering.Instr) bool { return strings.HasPrefix(in.Name(), "all_to_all") })
 		return plan.Bufs[plan.Instrs[i].Out[0]].Type.Shape[0]
 	}
 	require.Equal(t, tokens, room(t, 16, 0))
@@ -258,7 +258,7 @@ func TestContractRoomForPairs(t *testing.T) {
 				op := c.op
 				op.Exchange = s.exchange
 				plan := plan(t, s, op, c.choose)
-				i := slices.IndexFunc(plan.Instrs, func(in lowering.Instr) bool { return strings.HasPrefix(in.Name, "grouped_matmul") })
+				i := slices.IndexFunc(plan.Instrs, func(in lowering.Instr) bool { return strings.HasPrefix(in.Name(), "grouped_matmul") })
 				require.Equal(t, c.rows, plan.Bufs[plan.Instrs[i].Out[0]].Type.Shape[0], "%s", s)
 			}
 		})

@@ -107,10 +107,10 @@ func TestContractTrap(t *testing.T) {
 		}
 		trap := -1
 		for i, in := range plan.Instrs {
-			if in.Name == "ep_prepare" {
+			if in.Name() == "ep_prepare" {
 				trap = i
 			}
-			if in.Name == "all_to_all" && trap < 0 {
+			if in.Name() == "all_to_all" && trap < 0 {
 				t.Errorf("instruction %d is an all_to_all before the capacity is checked\n%s", i, plan)
 			}
 		}
@@ -178,7 +178,7 @@ func TestContractCapacityBoundsMemory(t *testing.T) {
 		plan, err := gomoe.Compile(t.Context(), prog, s.config(t, prog))
 		require.NoError(t, err)
 		for _, in := range plan.Instrs {
-			if strings.HasPrefix(in.Name, "grouped_matmul") {
+			if strings.HasPrefix(in.Name(), "grouped_matmul") {
 				return fmt.Sprint(plan.Bufs[in.Out[0]].Type)
 			}
 		}

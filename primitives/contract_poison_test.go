@@ -14,6 +14,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/testing/toy"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
@@ -27,7 +28,7 @@ func (forgetful) Name() string                                         { return 
 func (forgetful) Infer(in []graph.Type) ([]graph.Type, error)          { return in, nil }
 func (forgetful) Shard(c *sharding.Context) (sharding.Decision, error) { return c.Whole() }
 func (forgetful) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "forgetful", Out: out, In: in, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: toy.Op("forgetful"), Out: out, In: in, Kernel: func(a *exec.Args) error {
 		copy(a.Out[0].Bytes()[:len(a.Out[0].Bytes())/2], a.In[0].Bytes())
 		return nil
 	}})
@@ -73,7 +74,7 @@ func (peek) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	// Without their ragged mark the runtime neither cuts nor zeroes the rows.
 	x, y := in[0], out[0]
 	x.Spec, y.Spec = sharding.Spec{}, sharding.Spec{}
-	return e.Emit(lowering.KernelSpec{Name: "peek", Out: []lowering.Buf{y}, In: []lowering.Buf{x, counts}, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: toy.Op("peek"), Out: []lowering.Buf{y}, In: []lowering.Buf{x, counts}, Kernel: func(a *exec.Args) error {
 		rows, h := a.In[0].Type.Shape[0], a.In[0].Type.Shape[1]
 		x := a.In[0].Float64s()
 		used := make([]bool, rows)

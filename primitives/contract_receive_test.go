@@ -134,7 +134,7 @@ func TestContractReceiveTrap(t *testing.T) {
 			same(t, "a step of no choices", step(t, j, prog, few)[0], make([]float64, 36))
 			plan := j.Plan()
 			at := func(name string) int {
-				return slices.IndexFunc(plan.Instrs, func(in lowering.Instr) bool { return in.Name == name })
+				return slices.IndexFunc(plan.Instrs, func(in lowering.Instr) bool { return in.Name() == name })
 			}
 			require.Less(t, at("ep_receive"), at("all_to_all"))
 			out, _, _, _ := fits.dense()
@@ -160,7 +160,7 @@ func TestContractReceiveBoundsMemory(t *testing.T) {
 		plan, err := gomoe.Compile(t.Context(), p, s.config(t, p))
 		require.NoError(t, err)
 		first := func(name string) int {
-			i := slices.IndexFunc(plan.Instrs, func(in lowering.Instr) bool { return strings.HasPrefix(in.Name, name) })
+			i := slices.IndexFunc(plan.Instrs, func(in lowering.Instr) bool { return strings.HasPrefix(in.Name(), name) })
 			require.GreaterOrEqual(t, i, 0)
 			return plan.Bufs[plan.Instrs[i].Out[0]].Type.Shape[0]
 		}

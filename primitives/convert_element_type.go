@@ -7,6 +7,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -77,7 +78,7 @@ func (c ConvertElementTypeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf)
 		e.Alias(out[0], in[0])
 		return nil
 	}
-	return e.Emit(lowering.KernelSpec{Name: "convert_element_type", Out: out, In: in, Elementwise: true, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.ConvertElementType, Out: out, In: in, Elementwise: true, Kernel: func(a *exec.Args) error {
 		return convert(a, a.Out[0], a.In[0])
 	}})
 }

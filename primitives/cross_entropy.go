@@ -8,6 +8,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -95,11 +96,11 @@ func (CrossEntropyGradOp) Shard(c *sharding.Context) (sharding.Decision, error) 
 }
 
 func (CrossEntropyOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "cross_entropy", Out: out, In: in, Dry: widening(), Kernel: checkLabels(in[1].Spec, e.Eqn.In[1].Type, inFloat(crossEntropyKernel[float32], crossEntropyKernel[float64]))})
+	return e.Emit(lowering.KernelSpec{Op: ops.CrossEntropy, Out: out, In: in, Dry: widening(), Kernel: checkLabels(in[1].Spec, e.Eqn.In[1].Type, inFloat(crossEntropyKernel[float32], crossEntropyKernel[float64]))})
 }
 
 func (CrossEntropyGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "cross_entropy_grad", Out: out, In: in, Dry: widening(), Kernel: checkLabels(in[1].Spec, e.Eqn.In[1].Type, inFloat(crossEntropyGradKernel[float32], crossEntropyGradKernel[float64]))})
+	return e.Emit(lowering.KernelSpec{Op: ops.CrossEntropyGrad, Out: out, In: in, Dry: widening(), Kernel: checkLabels(in[1].Spec, e.Eqn.In[1].Type, inFloat(crossEntropyGradKernel[float32], crossEntropyGradKernel[float64]))})
 }
 
 // checkLabels returns a kernel that checks the labels, argument 1, of type t with placement s, and

@@ -6,6 +6,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -47,7 +48,7 @@ func (c CumSumOp) Shard(ctx *sharding.Context) (sharding.Decision, error) {
 
 func (c CumSumOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	widen := inFloat(cumsum[float32, float64](c), cumsum[float64, float64](c))
-	return e.Emit(lowering.KernelSpec{Name: "cumsum", Out: out, In: in, InPlace: true, Dry: widening(), Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.CumSum, Out: out, In: in, InPlace: true, Dry: widening(), Kernel: func(a *exec.Args) error {
 		switch a.In[0].Type.DType {
 		case graph.I32:
 			return cumsum[int32, int32](c)(a)

@@ -214,7 +214,7 @@ func TestDispatchF8Bytes(t *testing.T) {
 		plan, err := gomoe.Compile(t.Context(), p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"idx": sharding.Split("ep"), "x": sharding.Split("ep")}})
 		require.NoError(t, err)
 		for _, in := range plan.Instrs {
-			if in.Name == "all_to_all" {
+			if in.Name() == "all_to_all" {
 				if all == 0 {
 					first = in.Bytes
 				}

@@ -7,6 +7,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -342,20 +343,20 @@ func (p DotGeneralOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 			dims = operandDims{p.RHSBatch, rf, p.RHSContract}
 		}
 		k := dotBlocks(weights, len(p.LHSBatch), dims)
-		return e.Emit(lowering.KernelSpec{Name: "dot_general_blocks", Out: out, In: in, Dry: k, Kernel: k})
+		return e.Emit(lowering.KernelSpec{Op: ops.DotGeneral | ops.Blocks, Out: out, In: in, Dry: k, Kernel: k})
 	}
 	l, r := operandDims{p.LHSBatch, lf, p.LHSContract}, operandDims{p.RHSBatch, rf, p.RHSContract}
 	if p.Tree > 0 {
-		return emitTree(e, lowering.KernelSpec{Name: "dot_general_tree", Out: out, In: in}, p.Tree, 0, p.LHSContract[0], func(run blockRun) exec.Kernel {
+		return emitTree(e, lowering.KernelSpec{Op: ops.DotGeneral | ops.Tree, Out: out, In: in}, p.Tree, 0, p.LHSContract[0], func(run blockRun) exec.Kernel {
 			return treeDot(l, r, run)
 		})
 	}
 	if inParts(p.Precision, in[0].Type.DType, in[1].Type.DType, out[0].Type.DType) {
 		k := dotParts(l, r, p.Precision)
-		return e.Emit(lowering.KernelSpec{Name: "dot_general_parts", Out: out, In: in, Dry: k, Kernel: k})
+		return e.Emit(lowering.KernelSpec{Op: ops.DotGeneral | ops.Parts, Out: out, In: in, Dry: k, Kernel: k})
 	}
 	k := dotKernel(l, r)
-	return e.Emit(lowering.KernelSpec{Name: "dot_general", Out: out, In: in, Packs: dotPacks(in[0].Type, in[1].Type, out[0].Type, r), Dry: k, Kernel: k})
+	return e.Emit(lowering.KernelSpec{Op: ops.DotGeneral, Out: out, In: in, Packs: dotPacks(in[0].Type, in[1].Type, out[0].Type, r), Dry: k, Kernel: k})
 }
 
 func (DotGeneralOp) Doc() graph.Doc {

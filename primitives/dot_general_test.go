@@ -285,7 +285,7 @@ func collectives(t *testing.T, p *graph.Program, cfg gomoe.Config) []string {
 	list := []string{}
 	for _, in := range plan.Instrs {
 		if in.Communicates() {
-			list = append(list, in.Name+" "+strings.Join(in.Axes, "."))
+			list = append(list, in.Name()+" "+strings.Join(in.Axes, "."))
 		}
 	}
 	return list
@@ -364,7 +364,7 @@ func TestDotGeneralPending(t *testing.T) {
 		require.NoError(t, err)
 		var steps []string
 		for _, i := range plan.Instrs {
-			steps = append(steps, i.Name)
+			steps = append(steps, i.Name())
 		}
 		require.Equal(t, c.want, steps, "%s", p)
 		in := row{}.inputs(p, 2)

@@ -5,6 +5,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 )
 
 // What kernels have to do with dry runs, which count the memory that kernels take; see
@@ -12,8 +13,8 @@ import (
 // pieces of a Taker take their arguments by kernel.From.
 
 // floatKernel emits a kernel that widens what is narrower than f32; see inFloat.
-func floatKernel(e *lowering.Emitter, name string, out, in []lowering.Buf, f32, f64 exec.Kernel) error {
-	return e.Emit(lowering.KernelSpec{Name: name, Out: out, In: in, Dry: widening(), Kernel: inFloat(f32, f64)})
+func floatKernel(e *lowering.Emitter, op ops.Op, out, in []lowering.Buf, f32, f64 exec.Kernel) error {
+	return e.Emit(lowering.KernelSpec{Op: op, Out: out, In: in, Dry: widening(), Kernel: inFloat(f32, f64)})
 }
 
 // widening is the dry run of inFloat for kernels that take little memory themselves.

@@ -8,6 +8,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -79,7 +80,7 @@ func (s DynamicSliceOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (s DynamicSliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "dynamic_slice", Out: out, In: in, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.DynamicSlice, Out: out, In: in, Kernel: func(a *exec.Args) error {
 		x, shape := a.In[0], a.Out[0].Type.Shape
 		move(a, shape, a.Out[0], rowMajor(a, shape), x, boxAt(a, x.Type.Shape, shape, a.In[1:]))
 		return nil

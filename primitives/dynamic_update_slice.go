@@ -6,6 +6,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -70,7 +71,7 @@ func (DynamicUpdateSliceOp) Shard(c *sharding.Context) (sharding.Decision, error
 }
 
 func (DynamicUpdateSliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "dynamic_update_slice", Out: out, In: in, InPlace: true, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.DynamicUpdateSlice, Out: out, In: in, InPlace: true, Kernel: func(a *exec.Args) error {
 		x, update, y := a.In[0], a.In[1], a.Out[0]
 		if update.Type.Equal(y.Type) { // y may share update's memory
 			copy(y.Bytes(), update.Bytes())

@@ -163,7 +163,7 @@ func benchKernels(b *testing.B, p *graph.Program, pass func(name string) bool) {
 			continue
 		}
 		run(in)
-		if !pass(in.Name) {
+		if !pass(in.Name()) {
 			continue
 		}
 		timed = append(timed, in)

@@ -7,6 +7,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -143,9 +144,9 @@ func lookupDims(rank int) (ids, rows []int) {
 func (EmbeddingOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	ids, t := in[1].Spec, e.Eqn.In[1].Type
 	if axes := in[0].Spec.At(0); len(axes) > 0 {
-		return e.Emit(lowering.KernelSpec{Name: "embedding_part", Out: out, In: in, Kernel: lookUpPart(axes, e.Eqn.In[0].Type.Shape[0], ids, t)})
+		return e.Emit(lowering.KernelSpec{Op: ops.EmbeddingPart, Out: out, In: in, Kernel: lookUpPart(axes, e.Eqn.In[0].Type.Shape[0], ids, t)})
 	}
-	return e.Emit(lowering.KernelSpec{Name: "embedding", Out: out, In: in, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.Embedding, Out: out, In: in, Kernel: func(a *exec.Args) error {
 		return checkIDs(a, ids, t, a.In[1], 0, a.In[0].Type.Shape[0], "id", lookUp)
 	}})
 }
@@ -153,14 +154,14 @@ func (EmbeddingOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 func (p EmbeddingGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	ids, t, add := in[0].Spec, e.Eqn.In[0].Type, inFloat(addRows[float32], addRows[float64])
 	if p.Tree > 0 {
-		return emitTree(e, lowering.KernelSpec{Name: "embedding_grad_tree", Out: out, In: in}, p.Tree, 0, 0, func(run blockRun) exec.Kernel {
+		return emitTree(e, lowering.KernelSpec{Op: ops.EmbeddingGrad | ops.Tree, Out: out, In: in}, p.Tree, 0, 0, func(run blockRun) exec.Kernel {
 			add := inFloat(addRowsInTree[float32](run), addRowsInTree[float64](run))
 			return func(a *exec.Args) error {
 				return checkIDs(a, ids, t, a.In[0], 0, p.Num, "id", add)
 			}
 		})
 	}
-	return e.Emit(lowering.KernelSpec{Name: "embedding_grad", Out: out, In: in, Dry: widening(), Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.EmbeddingGrad, Out: out, In: in, Dry: widening(), Kernel: func(a *exec.Args) error {
 		return checkIDs(a, ids, t, a.In[0], 0, p.Num, "id", add)
 	}})
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -25,7 +26,7 @@ func (l epLayer) blockRows(e *lowering.Emitter, routing *graph.Value, axes []str
 		}
 		tokens, k, experts := e.Mesh.Cuts(axes, routing.Type.Shape[0]), routing.Type.Shape[1], l.experts(e.Mesh)
 		out := e.Placed(graph.T(graph.I32, l.Experts, blocks+1), sharding.Spec{Dims: [][]string{l.expertAxes(e.Mesh), nil}})
-		return out, e.Emit(lowering.KernelSpec{Name: "ep_block_rows", Out: []lowering.Buf{out}, In: []lowering.Buf{from}, Kernel: func(a *exec.Args) error {
+		return out, e.Emit(lowering.KernelSpec{Op: ops.EPBlockRows, Out: []lowering.Buf{out}, In: []lowering.Buf{from}, Kernel: func(a *exec.Args) error {
 			g, member := l.group(a, axes, experts)
 			lo, hi := experts.Part(member)
 			chosen := data[int32](a.In[0])

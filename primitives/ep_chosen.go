@@ -5,6 +5,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -20,7 +21,7 @@ func (l epLayer) travels(m sharding.Mesh, axes []string) bool { return l.members
 func (l epLayer) countChoices(e *lowering.Emitter, chosen lowering.Buf, axes []string) (lowering.Buf, error) {
 	tokens, k := e.Mesh.Cuts(axes, chosen.Type.Shape[0]), chosen.Type.Shape[1]
 	table := e.Temp(graph.T(graph.I32, tokens.Parts(), l.Experts))
-	return table, e.Emit(lowering.KernelSpec{Name: "ep_table", Out: []lowering.Buf{table}, In: []lowering.Buf{chosen}, Kernel: func(a *exec.Args) error {
+	return table, e.Emit(lowering.KernelSpec{Op: ops.EPTable, Out: []lowering.Buf{table}, In: []lowering.Buf{chosen}, Kernel: func(a *exec.Args) error {
 		table, chosen := data[int32](a.Out[0]), data[int32](a.In[0])
 		clear(table)
 		for s := range tokens.Parts() {
@@ -39,7 +40,7 @@ func (l epLayer) keepChoices(e *lowering.Emitter, chosen lowering.Buf) (lowering
 		return chosen, nil
 	}
 	kept := e.Temp(chosen.Type)
-	return kept, e.Emit(lowering.KernelSpec{Name: "ep_keep", Out: []lowering.Buf{kept}, In: []lowering.Buf{chosen}, Kernel: func(a *exec.Args) error {
+	return kept, e.Emit(lowering.KernelSpec{Op: ops.EPKeep, Out: []lowering.Buf{kept}, In: []lowering.Buf{chosen}, Kernel: func(a *exec.Args) error {
 		kept := data[int32](a.Out[0])
 		copy(kept, data[int32](a.In[0]))
 		ep.Keep(kept, exec.Make[int32](a, l.Experts), l.Capacity)
@@ -58,7 +59,7 @@ func (l epLayer) chosen(e *lowering.Emitter, routing *graph.Value, axes []string
 		}
 		all := graph.T(graph.I32, routing.Type.Shape[:2]...)
 		mine := e.Placed(all, sharding.Spec{Dims: [][]string{axes, nil}})
-		if err := e.Emit(lowering.KernelSpec{Name: "ep_choices", Out: []lowering.Buf{mine}, In: []lowering.Buf{r}, Kernel: func(a *exec.Args) error {
+		if err := e.Emit(lowering.KernelSpec{Op: ops.EPChoices, Out: []lowering.Buf{mine}, In: []lowering.Buf{r}, Kernel: func(a *exec.Args) error {
 			routing := data[int32](a.In[0])
 			for i := range data[int32](a.Out[0]) {
 				x := routing[2*i]
@@ -122,7 +123,7 @@ func (l epLayer) journey(e *lowering.Emitter, routing *graph.Value, axes []strin
 		if err != nil {
 			return out, err
 		}
-		return out, e.Emit(lowering.KernelSpec{Name: "ep_journey", Out: []lowering.Buf{out, j.home, j.from, j.choice, j.sizes}, In: []lowering.Buf{chosen, table}, Kernel: func(a *exec.Args) error {
+		return out, e.Emit(lowering.KernelSpec{Op: ops.EPJourney, Out: []lowering.Buf{out, j.home, j.from, j.choice, j.sizes}, In: []lowering.Buf{chosen, table}, Kernel: func(a *exec.Args) error {
 			g, member := l.group(a, axes, experts)
 			chosen, sizes := data[int32](a.In[0]), data[int32](a.Out[4])
 			first, end := tokens.Part(g.Sources[member])

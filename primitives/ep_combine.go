@@ -10,6 +10,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
 )
@@ -172,19 +173,19 @@ func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		return err
 	}
 	types, wire := wireTypes(e, payload, 1)
-	size, pack, suffix := bytesOf(types), packRows, ""
+	size, pack, travels := bytesOf(types), packRows, ops.None
 	if wire != payload[0].Type.DType {
-		pack, suffix = packRowsAs(wire), "_wire"
+		pack, travels = packRowsAs(wire), ops.Wire
 	}
 	pairs := place.Type.Len()
 	send, got := homeward(e, payload[0], rows, types), homeward(e, payload[0], pairs, types)
-	if err := e.Emit(lowering.KernelSpec{Name: "ep_pack_rows" + suffix, Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], recv, counts), Kernel: pack, Within: fitsZones(payload, wire)}); err != nil {
+	if err := e.Emit(lowering.KernelSpec{Op: ops.EPPackRows | travels, Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], recv, counts), Kernel: pack, Within: fitsZones(payload, wire)}); err != nil {
 		return err
 	}
 	if err := l.exchangePairs(e, routing, axes, got, send, size, pairs); err != nil {
 		return err
 	}
-	return e.Emit(lowering.KernelSpec{Name: "ep_sum" + suffix, Out: out, In: []lowering.Buf{got, place}, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.EPSum | travels, Out: out, In: []lowering.Buf{got, place}, Kernel: func(a *exec.Args) error {
 		sumHome(a, k, wire, rowArrived)
 		return nil
 	}})
@@ -214,7 +215,7 @@ func packRowsAs(wire graph.DType) exec.Kernel {
 // sumHere emits the sum of the rows that lie on this rank.
 func sumHere(e *lowering.Emitter, out, payload []lowering.Buf, place, recv lowering.Buf) error {
 	k := place.Type.Shape[1]
-	return e.Emit(lowering.KernelSpec{Name: "ep_sum", Out: out, In: append(payload[:len(payload):len(payload)], place, recv), Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.EPSum, Out: out, In: append(payload[:len(payload):len(payload)], place, recv), Kernel: func(a *exec.Args) error {
 		sumHome(a, k, a.In[0].Type.DType, rowHere)
 		return nil
 	}})
@@ -263,7 +264,7 @@ func (l epLayer) exchangePairs(e *lowering.Emitter, routing *graph.Value, axes [
 		return err
 	}
 	experts := l.experts(e.Mesh)
-	e.EmitCollective(lowering.CollectiveSpec{Op: "all_to_all", Axes: []string{l.axis}, DType: graph.U8, Bytes: int64(pairs) * int64(size),
+	e.EmitCollective(lowering.CollectiveSpec{Op: ops.AllToAll, Axes: []string{l.axis}, DType: graph.U8, Bytes: int64(pairs) * int64(size),
 		Out: []lowering.Buf{out}, In: []lowering.Buf{in, table}, Travels: true,
 		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
 			eg, member := l.group(a, axes, experts)

@@ -7,6 +7,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 )
 
 // A combine with ep.Sum returns rows on the way on which they came: each row that arrived
@@ -28,17 +29,17 @@ func (l epLayer) combineSums(e *lowering.Emitter, out, payload []lowering.Buf) e
 		return err
 	}
 	types, wire := wireTypes(e, payload, k)
-	suffix := ""
+	travels := ops.None
 	if wire != payload[0].Type.DType {
-		suffix = "_wire"
+		travels = ops.Wire
 	}
 	size, leave := bytesOf(types), j.out.Type.Len()
 	send, got := homeward(e, payload[0], j.room, types), homeward(e, payload[0], leave, types)
-	if err := e.Emit(lowering.KernelSpec{Name: "ep_pack_sums" + suffix, Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], slots, j.sizes), Kernel: packSums(k, wire), Within: fitsZones(payload, wire)}); err != nil {
+	if err := e.Emit(lowering.KernelSpec{Op: ops.EPPackSums | travels, Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], slots, j.sizes), Kernel: packSums(k, wire), Within: fitsZones(payload, wire)}); err != nil {
 		return err
 	}
 	l.exchangeRows(e, l.axis, got, send, j.sizes, size, leave, true)
-	return e.Emit(lowering.KernelSpec{Name: "ep_sum_ranks" + suffix, Out: out, In: []lowering.Buf{got, j.home}, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.EPSumRanks | travels, Out: out, In: []lowering.Buf{got, j.home}, Kernel: func(a *exec.Args) error {
 		sumHome(a, k, wire, sumArrived)
 		return nil
 	}})
@@ -49,7 +50,7 @@ func (l epLayer) combineSums(e *lowering.Emitter, out, payload []lowering.Buf) e
 func (l epLayer) slots(e *lowering.Emitter, routing *graph.Value, axes []string, j journey, k int) (lowering.Buf, error) {
 	return e.Memo(l.key(routing, axes, "slots"), func() (lowering.Buf, error) {
 		out := e.Temp(graph.T(graph.I32, j.room, k))
-		return out, e.Emit(lowering.KernelSpec{Name: "ep_slots", Out: []lowering.Buf{out}, In: []lowering.Buf{j.from, j.choice}, Kernel: func(a *exec.Args) error {
+		return out, e.Emit(lowering.KernelSpec{Op: ops.EPSlots, Out: []lowering.Buf{out}, In: []lowering.Buf{j.from, j.choice}, Kernel: func(a *exec.Args) error {
 			ep.Slots(data[int32](a.Out[0]), data[int32](a.In[0]), data[int32](a.In[1]), k)
 			return nil
 		}})

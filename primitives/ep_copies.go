@@ -7,6 +7,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -159,7 +160,7 @@ func (p CopiesOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if limits {
 		args = append(args, all)
 	}
-	return e.Emit(lowering.KernelSpec{Name: "ep_copies", Out: append(out, spread), In: args, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.EPCopies, Out: append(out, spread), In: args, Kernel: func(a *exec.Args) error {
 		x, err := p.index(a, 1)
 		if err != nil {
 			return err
@@ -189,7 +190,7 @@ func (p CopiesOp) spreadChoices(e *lowering.Emitter, routing *graph.Value, axes 
 		return chosen, err
 	}
 	all := e.Temp(chosen.Type)
-	return all, e.Emit(lowering.KernelSpec{Name: "ep_copy_choices", Out: []lowering.Buf{all}, In: []lowering.Buf{chosen, copies}, Kernel: func(a *exec.Args) error {
+	return all, e.Emit(lowering.KernelSpec{Op: ops.EPCopyChoices, Out: []lowering.Buf{all}, In: []lowering.Buf{chosen, copies}, Kernel: func(a *exec.Args) error {
 		x, err := p.index(a, 1)
 		if err == nil {
 			x.Choices(data[int32](a.Out[0]), exec.Make[int32](a, p.Experts), data[int32](a.In[0]))

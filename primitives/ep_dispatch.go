@@ -12,6 +12,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
 )
@@ -219,7 +220,7 @@ func (p DispatchOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 // -1.
 func packTokens(e *lowering.Emitter, send lowering.Buf, payload []lowering.Buf, tokens lowering.Buf) error {
 	leave, size := send.Type.Shape[0], send.Type.Shape[1]
-	return e.Emit(lowering.KernelSpec{Name: "ep_pack", Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], tokens), Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.EPPack, Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], tokens), Kernel: func(a *exec.Args) error {
 		n := len(a.In) - 1
 		exec.Share(a, leave, movedGrain(size), tokensPacked{a.Out[0].Bytes(), a.In[:n], data[int32](a.In[n]), size})
 		return nil
@@ -235,7 +236,7 @@ func (p DispatchOp) place(e *lowering.Emitter, out, payload []lowering.Buf, got,
 		return err
 	}
 	size := bytesOf(rowTypes(bufTypes(payload), 1))
-	return e.Emit(lowering.KernelSpec{Name: "ep_place", Out: out, In: append([]lowering.Buf{got, from, counts}, j.choiceOf(payload)...), Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.EPPlace, Out: out, In: append([]lowering.Buf{got, from, counts}, j.choiceOf(payload)...), Kernel: func(a *exec.Args) error {
 		w := rowsPlaced{rows: a.Out, wire: a.In[0], from: data[int32](a.In[1])}
 		if len(a.Out) == 2 {
 			w.choice = data[int32](a.In[3])
@@ -261,7 +262,7 @@ func (p DispatchOp) permute(e *lowering.Emitter, out, in []lowering.Buf) error {
 		return err
 	}
 	size := bytesOf(rowTypes(bufTypes(payload), 1))
-	return e.Emit(lowering.KernelSpec{Name: "ep_permute", Out: out, In: append(payload[:len(payload):len(payload)], place, recv), Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.EPPermute, Out: out, In: append(payload[:len(payload):len(payload)], place, recv), Kernel: func(a *exec.Args) error {
 		n := len(a.In) - 2
 		place, recv := data[int32](a.In[n]), data[int32](a.In[n+1])
 		exec.Share(a, len(place), movedGrain(size), pairsOrdered{a, place, recv, k})
@@ -334,7 +335,7 @@ func (w *rowsPlaced) Piece(lo, hi int) {
 // a rank contributes at most `leave`, or on the way home takes back. sizes i32[2,members] is how many
 // rows leave for each member and arrive from it, and back says that the rows are on the way home.
 func (l epLayer) exchangeRows(e *lowering.Emitter, axis string, out, in, sizes lowering.Buf, size, leave int, back bool) {
-	e.EmitCollective(lowering.CollectiveSpec{Op: "all_to_all", Axes: []string{axis}, DType: graph.U8, Bytes: int64(leave) * int64(size),
+	e.EmitCollective(lowering.CollectiveSpec{Op: ops.AllToAll, Axes: []string{axis}, DType: graph.U8, Bytes: int64(leave) * int64(size),
 		Out: []lowering.Buf{out}, In: []lowering.Buf{in, sizes}, Travels: true,
 		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
 			sizes := data[int32](a.In[1])

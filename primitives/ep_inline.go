@@ -11,6 +11,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -109,7 +110,7 @@ func (p PrepareOp) prepareAlone(e *lowering.Emitter, axes []string, out []loweri
 		}
 		out = append(out, table)
 	}
-	if err := e.Emit(lowering.KernelSpec{Name: "ep_prepare_alone", Out: out, In: []lowering.Buf{idx}, Kernel: func(a *exec.Args) error {
+	if err := e.Emit(lowering.KernelSpec{Op: ops.EPPrepareAlone, Out: out, In: []lowering.Buf{idx}, Kernel: func(a *exec.Args) error {
 		idx, err := indices(a.In[0], p.Experts)
 		counts := exec.Make[int32](a, p.Experts)
 		if err == nil {
@@ -142,7 +143,7 @@ func (p PrepareOp) prepareAlone(e *lowering.Emitter, axes []string, out []loweri
 	if !e.Used(e.Eqn.Out[3]) {
 		return nil
 	}
-	return e.Emit(lowering.KernelSpec{Name: "ep_padded", Out: totals[1:2], In: []lowering.Buf{sum}, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.EPPadded, Out: totals[1:2], In: []lowering.Buf{sum}, Kernel: func(a *exec.Args) error {
 		ep.Padded(data[int32](a.Out[0]), data[int32](a.In[0]), p.Align)
 		return nil
 	}})
@@ -185,7 +186,7 @@ func (l epLayer) inlineChoices(e *lowering.Emitter, routing *graph.Value, axes [
 	send := e.Packed((n-1)*segment, types...)
 	came.got = e.Packed(n*segment, types...)
 	rows := append(payload[:len(payload):len(payload)], r)
-	if err := e.Emit(lowering.KernelSpec{Name: "ep_pack_inline", Out: []lowering.Buf{send}, In: rows, Kernel: func(a *exec.Args) error {
+	if err := e.Emit(lowering.KernelSpec{Op: ops.EPPackInline, Out: []lowering.Buf{send}, In: rows, Kernel: func(a *exec.Args) error {
 		g, member := l.group(a, axes, experts)
 		own, err := l.ownChoices(a, a.In[len(a.In)-1])
 		if err != nil {
@@ -198,7 +199,7 @@ func (l epLayer) inlineChoices(e *lowering.Emitter, routing *graph.Value, axes [
 	}}); err != nil {
 		return lowering.Buf{}, err
 	}
-	e.EmitCollective(lowering.CollectiveSpec{Op: "all_to_all", Axes: []string{l.axis}, DType: graph.U8, Bytes: int64((n-1)*segment) * int64(size),
+	e.EmitCollective(lowering.CollectiveSpec{Op: ops.AllToAll, Axes: []string{l.axis}, DType: graph.U8, Bytes: int64((n-1)*segment) * int64(size),
 		Out: []lowering.Buf{came.got}, In: append([]lowering.Buf{send}, rows...), Travels: true,
 		Exchange: func(ctx context.Context, cg collective.Group, c collective.Call, a *exec.Args) error {
 			g, member := l.group(a, axes, experts)
@@ -227,7 +228,7 @@ func (l epLayer) inlineChoices(e *lowering.Emitter, routing *graph.Value, axes [
 		}})
 	chosen := e.Temp(graph.T(graph.I32, all, k))
 	came.at = e.Temp(graph.T(graph.I32, n*segment))
-	return chosen, e.Emit(lowering.KernelSpec{Name: "ep_arrived", Out: []lowering.Buf{chosen, came.at}, In: []lowering.Buf{came.got, r}, Kernel: func(a *exec.Args) error {
+	return chosen, e.Emit(lowering.KernelSpec{Op: ops.EPArrived, Out: []lowering.Buf{chosen, came.at}, In: []lowering.Buf{came.got, r}, Kernel: func(a *exec.Args) error {
 		g, member := l.group(a, axes, experts)
 		chosen, at := data[int32](a.Out[0]), data[int32](a.Out[1])
 		for i := range chosen {
@@ -292,7 +293,7 @@ func (l epLayer) ownChoices(a *exec.Args, routing array.Array) ([]int32, error) 
 // it, -1 for rows that belong to no pair.
 func (came *inlined) through(e *lowering.Emitter, j journey) (lowering.Buf, error) {
 	from := e.Temp(j.from.Type)
-	return from, e.Emit(lowering.KernelSpec{Name: "ep_from_segments", Out: []lowering.Buf{from}, In: []lowering.Buf{j.from, came.at}, Kernel: func(a *exec.Args) error {
+	return from, e.Emit(lowering.KernelSpec{Op: ops.EPFromSegments, Out: []lowering.Buf{from}, In: []lowering.Buf{j.from, came.at}, Kernel: func(a *exec.Args) error {
 		from, at := data[int32](a.Out[0]), data[int32](a.In[1])
 		for i, j := range data[int32](a.In[0]) {
 			if from[i] = j; j >= 0 {

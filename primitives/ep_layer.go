@@ -8,6 +8,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -261,7 +262,7 @@ func (l epLayer) table(e *lowering.Emitter, routing *graph.Value, axes []string)
 			return lowering.Buf{}, err
 		}
 		mine := e.Temp(graph.T(graph.I32, l.Experts))
-		err = e.Emit(lowering.KernelSpec{Name: "ep_count", Out: []lowering.Buf{mine}, In: []lowering.Buf{r}, Kernel: func(a *exec.Args) error {
+		err = e.Emit(lowering.KernelSpec{Op: ops.EPCount, Out: []lowering.Buf{mine}, In: []lowering.Buf{r}, Kernel: func(a *exec.Args) error {
 			n := data[int32](a.Out[0])
 			clear(n)
 			routing := data[int32](a.In[0])
@@ -297,7 +298,7 @@ func (l epLayer) counts(e *lowering.Emitter, routing *graph.Value, axes []string
 		}
 		experts := l.experts(e.Mesh)
 		out := e.Placed(graph.T(graph.I32, l.Experts), sharding.Spec{Dims: [][]string{l.expertAxes(e.Mesh)}})
-		return out, e.Emit(lowering.KernelSpec{Name: "ep_zones", Out: []lowering.Buf{out}, In: []lowering.Buf{table}, Kernel: func(a *exec.Args) error {
+		return out, e.Emit(lowering.KernelSpec{Op: ops.EPZones, Out: []lowering.Buf{out}, In: []lowering.Buf{table}, Kernel: func(a *exec.Args) error {
 			g, member := l.group(a, axes, experts)
 			start := exec.Make[int32](a, experts.Size(member))
 			if used := g.Zones(start, data[int32](a.Out[0]), data[int32](a.In[0]), member, l.Align); used > rows {
@@ -322,7 +323,7 @@ func (l epLayer) sendPlace(e *lowering.Emitter, routing *graph.Value, axes []str
 			return lowering.Buf{}, err
 		}
 		out := e.Placed(graph.T(graph.I32, routing.Type.Shape[:2]...), sharding.Spec{Dims: [][]string{axes, nil}})
-		return out, e.Emit(lowering.KernelSpec{Name: "ep_send_order", Out: []lowering.Buf{out}, In: []lowering.Buf{r}, Kernel: func(a *exec.Args) error {
+		return out, e.Emit(lowering.KernelSpec{Op: ops.EPSendOrder, Out: []lowering.Buf{out}, In: []lowering.Buf{r}, Kernel: func(a *exec.Args) error {
 			place := data[int32](a.Out[0])
 			order := exec.Make[int32](a, len(place))
 			lo, hi := l.leaving(a.Mesh, a.Rank, axes)
@@ -343,7 +344,7 @@ func (l epLayer) recvOrder(e *lowering.Emitter, routing *graph.Value, axes []str
 		}
 		experts := l.experts(e.Mesh)
 		out := e.Temp(graph.T(graph.I32, rows))
-		return out, e.Emit(lowering.KernelSpec{Name: "ep_recv_order", Out: []lowering.Buf{out}, In: []lowering.Buf{table}, Kernel: func(a *exec.Args) error {
+		return out, e.Emit(lowering.KernelSpec{Op: ops.EPRecvOrder, Out: []lowering.Buf{out}, In: []lowering.Buf{table}, Kernel: func(a *exec.Args) error {
 			g, member := l.group(a, axes, experts)
 			n := experts.Size(member)
 			start, counts := exec.Make[int32](a, n), exec.Make[int32](a, n)

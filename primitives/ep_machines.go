@@ -9,6 +9,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -75,7 +76,7 @@ func (l epLayer) passage(e *lowering.Emitter, routing *graph.Value, axes []strin
 		if err != nil {
 			return out, err
 		}
-		return out, e.Emit(lowering.KernelSpec{Name: "ep_passage", Out: []lowering.Buf{out, p.pass, p.home, p.relay, p.between, p.within, p.from, p.choice}, In: []lowering.Buf{chosen, table}, Kernel: func(a *exec.Args) error {
+		return out, e.Emit(lowering.KernelSpec{Op: ops.EPPassage, Out: []lowering.Buf{out, p.pass, p.home, p.relay, p.between, p.within, p.from, p.choice}, In: []lowering.Buf{chosen, table}, Kernel: func(a *exec.Args) error {
 			group, member := l.group(a, axes, experts)
 			g := ep.Machines{Group: group, N: p.machines}
 			out := func(i int) []int32 { return data[int32](a.Out[i]) }
@@ -112,7 +113,7 @@ func (p DispatchOp) dispatchThrough(e *lowering.Emitter, routing *graph.Value, a
 	}
 	l.exchangeRows(e, v.axisBetween, come, send, v.between, size, v.roomLeaving, false)
 	pass, got := e.Packed(v.roomPassing, types...), e.Packed(v.room, types...)
-	if err := e.Emit(lowering.KernelSpec{Name: "ep_pass", Out: []lowering.Buf{pass}, In: append(payload[:len(payload):len(payload)], come, v.pass), Kernel: func(a *exec.Args) error {
+	if err := e.Emit(lowering.KernelSpec{Op: ops.EPPass, Out: []lowering.Buf{pass}, In: append(payload[:len(payload):len(payload)], come, v.pass), Kernel: func(a *exec.Args) error {
 		n := len(a.In) - 2
 		rows := data[int32](a.In[n+1])
 		exec.Share(a, len(rows), movedGrain(size), rowsPassed{a.Out[0], a.In[:n], a.In[n], rows})
@@ -158,21 +159,21 @@ func (l epLayer) combineThrough(e *lowering.Emitter, routing *graph.Value, axes 
 		return err
 	}
 	types, wire := wireTypes(e, payload, k)
-	suffix, weight := "", 0
+	travels, weight := ops.None, 0
 	if wire != payload[0].Type.DType {
-		suffix = "_wire"
+		travels = ops.Wire
 	}
 	if len(payload) == 2 {
 		weight = payload[1].Type.DType.Size()
 	}
 	size, columns, over := bytesOf(types), e.Eqn.In[0].Type.Shape[1], payload[0].Spec.At(1)
 	send, passed := homeward(e, payload[0], v.room, types), homeward(e, payload[0], v.roomPassing, types)
-	if err := e.Emit(lowering.KernelSpec{Name: "ep_pack_sums" + suffix, Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], slots, v.within), Kernel: packSums(k, wire), Within: fitsZones(payload, wire)}); err != nil {
+	if err := e.Emit(lowering.KernelSpec{Op: ops.EPPackSums | travels, Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], slots, v.within), Kernel: packSums(k, wire), Within: fitsZones(payload, wire)}); err != nil {
 		return err
 	}
 	l.exchangeRows(e, v.axisWithin, passed, send, v.within, size, v.roomPassing, true)
 	leave, home := homeward(e, payload[0], v.roomComing, types), homeward(e, payload[0], v.roomLeaving, types)
-	if err := e.Emit(lowering.KernelSpec{Name: "ep_sum_machine" + suffix, Out: []lowering.Buf{leave}, In: []lowering.Buf{passed, v.relay, v.between}, Kernel: func(a *exec.Args) error {
+	if err := e.Emit(lowering.KernelSpec{Op: ops.EPSumMachine | travels, Out: []lowering.Buf{leave}, In: []lowering.Buf{passed, v.relay, v.between}, Kernel: func(a *exec.Args) error {
 		come := sumOf(data[int32](a.In[2])[v.machines:])
 		_, own := a.Part(over, columns) // behind which the scales of values of 8 bits are
 		sumPairsTo(a, come, rowSums{Args: a, d: wire, k: k, n: own, row: passedRow(k, weight, 1), to: sumOfMachine(k, weight), put: weightOfMachine(k, weight)}, wire)
@@ -181,7 +182,7 @@ func (l epLayer) combineThrough(e *lowering.Emitter, routing *graph.Value, axes 
 		return err
 	}
 	l.exchangeRows(e, v.axisBetween, home, leave, v.between, size, v.roomLeaving, true)
-	return e.Emit(lowering.KernelSpec{Name: "ep_sum_machines" + suffix, Out: out, In: []lowering.Buf{passed, home, v.home}, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.EPSumMachines | travels, Out: out, In: []lowering.Buf{passed, home, v.home}, Kernel: func(a *exec.Args) error {
 		sumHome(a, k, wire, passedRow(k, weight, 2))
 		return nil
 	}})

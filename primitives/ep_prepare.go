@@ -9,6 +9,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -192,7 +193,7 @@ func (p PrepareOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		}
 		return p.prepareRows(e, axes, out, in[0], all, chosen)
 	}
-	return e.Emit(lowering.KernelSpec{Name: "ep_prepare", Out: out, In: []lowering.Buf{in[0], all}, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.EPPrepare, Out: out, In: []lowering.Buf{in[0], all}, Kernel: func(a *exec.Args) error {
 		return p.assign(a, axes)
 	}})
 }
@@ -221,7 +222,7 @@ func (p PrepareOp) assign(a *exec.Args, axes []string) error {
 // count emits the count of the pairs of this rank that choose each expert.
 func (p PrepareOp) count(e *lowering.Emitter, axes []string, counts, idx lowering.Buf) error {
 	tokens := e.Eqn.In[0].Type.Shape[0]
-	return e.Emit(lowering.KernelSpec{Name: "ep_count", Out: []lowering.Buf{counts}, In: []lowering.Buf{idx}, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.EPCount, Out: []lowering.Buf{counts}, In: []lowering.Buf{idx}, Kernel: func(a *exec.Args) error {
 		clear(data[int32](a.Out[0]))
 		idx, err := indices(a.In[0], p.Experts)
 		if err == nil {
@@ -248,7 +249,7 @@ func (p PrepareOp) gatherCounts(e *lowering.Emitter, axes []string, idx lowering
 func (p PrepareOp) gatherChoices(e *lowering.Emitter, axes []string, idx lowering.Buf) (lowering.Buf, error) {
 	l, all := p.layer(), e.Eqn.In[0].Type.With(graph.I32)
 	mine, tokens := e.Placed(all, idx.Spec), all.Shape[0]
-	if err := e.Emit(lowering.KernelSpec{Name: "ep_choices", Out: []lowering.Buf{mine}, In: []lowering.Buf{idx}, Kernel: func(a *exec.Args) error {
+	if err := e.Emit(lowering.KernelSpec{Op: ops.EPChoices, Out: []lowering.Buf{mine}, In: []lowering.Buf{idx}, Kernel: func(a *exec.Args) error {
 		idx, err := indices(a.In[0], p.Experts)
 		if err == nil {
 			copy(data[int32](a.Out[0]), idx)

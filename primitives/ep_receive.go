@@ -5,6 +5,7 @@ import (
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -49,7 +50,7 @@ func (p PrepareOp) receive(e *lowering.Emitter, axes []string, chosen lowering.B
 	l := p.layer()
 	groups, tokens := l.receivers(e.Mesh, axes), e.Mesh.Cuts(axes, chosen.Type.Shape[0])
 	kept := e.Temp(chosen.Type)
-	return kept, e.Emit(lowering.KernelSpec{Name: "ep_receive", Out: []lowering.Buf{kept}, In: []lowering.Buf{chosen}, Kernel: func(a *exec.Args) error {
+	return kept, e.Emit(lowering.KernelSpec{Op: ops.EPReceive, Out: []lowering.Buf{kept}, In: []lowering.Buf{chosen}, Kernel: func(a *exec.Args) error {
 		kept := data[int32](a.Out[0])
 		copy(kept, data[int32](a.In[0]))
 		most, at := p.Receive, -1
@@ -74,7 +75,7 @@ func (p PrepareOp) receive(e *lowering.Emitter, axes []string, chosen lowering.B
 // i32[T,K] has the pairs that are left, and all i32[sources,E] the numbers of those before.
 func (p PrepareOp) prepareRows(e *lowering.Emitter, axes []string, out []lowering.Buf, idx, all, chosen lowering.Buf) error {
 	tokens := e.Mesh.Cuts(axes, chosen.Type.Shape[0])
-	return e.Emit(lowering.KernelSpec{Name: "ep_prepare_rows", Out: out, In: []lowering.Buf{idx, all, chosen}, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.EPPrepareRows, Out: out, In: []lowering.Buf{idx, all, chosen}, Kernel: func(a *exec.Args) error {
 		if err := p.assign(a, axes); err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 )
 
 // lowerWhole brings together the rows of tokens that are whole over the experts' axis.
@@ -27,7 +28,7 @@ func (p CombineOp) lowerWhole(e *lowering.Emitter, out, payload []lowering.Buf, 
 	k, types, axes := place.Type.Shape[1], rowTypes(bufTypes(payload), 1), place.Spec.At(0)
 	size, tokens := bytesOf(types), e.Eqn.Out[0].Type.Shape[0]
 	mine, all := e.PackedPairs(axes, tokens, k, types...), e.PackedPairs(axes, tokens, k, types...)
-	if err := e.Emit(lowering.KernelSpec{Name: "ep_spread", Out: []lowering.Buf{mine}, In: append(payload[:len(payload):len(payload)], place, recv), Kernel: func(a *exec.Args) error {
+	if err := e.Emit(lowering.KernelSpec{Op: ops.EPSpread, Out: []lowering.Buf{mine}, In: append(payload[:len(payload):len(payload)], place, recv), Kernel: func(a *exec.Args) error {
 		n := len(a.In) - 2
 		place := data[int32](a.In[n])
 		exec.Share(a, len(place), movedGrain(size), rowsSpread{a.Out[0].Bytes(), a.In[:n], place, data[int32](a.In[n+1]), size})
@@ -36,7 +37,7 @@ func (p CombineOp) lowerWhole(e *lowering.Emitter, out, payload []lowering.Buf, 
 		return err
 	}
 	l.together(e, all, mine)
-	return e.Emit(lowering.KernelSpec{Name: "ep_sum", Out: out, In: []lowering.Buf{all}, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.EPSum, Out: out, In: []lowering.Buf{all}, Kernel: func(a *exec.Args) error {
 		sumHome(a, k, a.Out[0].Type.DType, rowArrived)
 		return nil
 	}})
@@ -85,7 +86,7 @@ func convertTo(e *lowering.Emitter, in, out lowering.Buf) (lowering.Buf, error) 
 	if in.Type.DType == out.Type.DType {
 		return in, nil
 	}
-	return out, e.Emit(lowering.KernelSpec{Name: "convert_element_type", Does: ConvertElementTypeOp{DType: out.Type.DType},
+	return out, e.Emit(lowering.KernelSpec{Op: ops.ConvertElementType, Does: ConvertElementTypeOp{DType: out.Type.DType},
 		Out: []lowering.Buf{out}, In: []lowering.Buf{in}, Elementwise: true, Kernel: func(a *exec.Args) error {
 			return convert(a, a.Out[0], a.In[0])
 		}})
@@ -107,7 +108,7 @@ func (l epLayer) together(e *lowering.Emitter, out, in lowering.Buf) {
 
 // allSum emits the sum of in, as elements of type d, over the ranks with experts.
 func (l epLayer) allSum(e *lowering.Emitter, out, in lowering.Buf, d graph.DType) {
-	e.EmitCollective(lowering.CollectiveSpec{Op: "all_sum", Axes: []string{l.axis}, DType: d, Bytes: in.Type.Bytes(),
+	e.EmitCollective(lowering.CollectiveSpec{Op: ops.AllSum, Axes: []string{l.axis}, DType: d, Bytes: in.Type.Bytes(),
 		Out: []lowering.Buf{out}, In: []lowering.Buf{in}, InPlace: true, Travels: true,
 		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
 			return g.AllSum(ctx, c, a.Out[0].Bytes(), a.In[0].Bytes())

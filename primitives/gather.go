@@ -7,6 +7,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -74,7 +75,7 @@ func takenFactors(rank, indexRank, axis int) (x, indices, taken []int) {
 }
 
 func (g GatherOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "gather", Out: out, In: in, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.Gather, Out: out, In: in, Kernel: func(a *exec.Args) error {
 		x, y, indices := a.In[0], a.Out[0], data[int32](a.In[1])
 		outer, n, inner := x.Type.Around(g.Axis)
 		if err := inRange(indices, n); err != nil {

@@ -5,6 +5,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -84,11 +85,11 @@ func (GELUGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (p GELUOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "gelu", Out: out, In: in, Elementwise: true, Kernel: inFloat(geluKernel[float32](p.Tanh), geluKernel[float64](p.Tanh))})
+	return e.Emit(lowering.KernelSpec{Op: ops.GELU, Out: out, In: in, Elementwise: true, Kernel: inFloat(geluKernel[float32](p.Tanh), geluKernel[float64](p.Tanh))})
 }
 
 func (p GELUGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "gelu_grad", Out: out, In: in, Elementwise: true, Kernel: inFloat(geluGradKernel[float32](p.Tanh), geluGradKernel[float64](p.Tanh))})
+	return e.Emit(lowering.KernelSpec{Op: ops.GELUGrad, Out: out, In: in, Elementwise: true, Kernel: inFloat(geluGradKernel[float32](p.Tanh), geluGradKernel[float64](p.Tanh))})
 }
 
 func geluKernel[T float](tanh bool) exec.Kernel {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -77,7 +78,7 @@ func (g GroupedAffineMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf
 		return err
 	}
 	product := affineKernel(g.affine(), g.Transpose, &align)
-	return e.Emit(lowering.KernelSpec{Name: "grouped_affine_matmul", Out: out, In: []lowering.Buf{in[0], in[1], in[3], in[4], counts},
+	return e.Emit(lowering.KernelSpec{Op: ops.GroupedAffineMatMul, Out: out, In: []lowering.Buf{in[0], in[1], in[3], in[4], counts},
 		Dry: counted(oneExpert(in[0].Type, in[1].Type), product), Kernel: product})
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -214,17 +215,17 @@ func (g GroupedMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) erro
 	args := []lowering.Buf{in[0], in[1], counts}
 	if in[1].Type.DType.IsBlock() {
 		product := groupedBlocks(g.Transpose, align)
-		return e.Emit(lowering.KernelSpec{Name: "grouped_matmul_blocks", Out: out, In: args, Slabs: []int{1},
+		return e.Emit(lowering.KernelSpec{Op: ops.GroupedMatMul | ops.Blocks, Out: out, In: args, Slabs: []int{1},
 			Dry: counted(oneExpert(in[0].Type, in[1].Type), product), Kernel: product})
 	}
 	likely := likelyCounts(e.Eqn.In[0].Type, in[0].Type, in[1].Type.Shape[0], e.Mesh.Ranks())
 	if d := in[0].Type.DType; inParts(g.Precision, d, d, d) {
 		product := groupedParts(g.Transpose, align, g.Precision)
-		return e.Emit(lowering.KernelSpec{Name: "grouped_matmul_parts", Out: out, In: args, Dry: counted(likely, product), Kernel: product})
+		return e.Emit(lowering.KernelSpec{Op: ops.GroupedMatMul | ops.Parts, Out: out, In: args, Dry: counted(likely, product), Kernel: product})
 	}
 	product := inNumber(groupedMatmul[array.Brain](g.Transpose, align), groupedMatmul[array.Half](g.Transpose, align),
 		groupedMatmul[float32](g.Transpose, align), groupedMatmul[float64](g.Transpose, align))
-	return e.Emit(lowering.KernelSpec{Name: "grouped_matmul", Out: out, In: args,
+	return e.Emit(lowering.KernelSpec{Op: ops.GroupedMatMul, Out: out, In: args,
 		Packs: expertPacks(in[1].Type, g.Transpose, 1), Slabs: []int{1}, Dry: counted(likely, product), Kernel: product})
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -110,10 +111,10 @@ func (g GroupedOuterOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error
 	likely := likelyCounts(e.Eqn.In[0].Type, in[0].Type, out[0].Type.Shape[0], e.Mesh.Ranks())
 	if d := in[0].Type.DType; inParts(g.Precision, d, d, d) {
 		outer := outerParts(align, g.Precision)
-		return e.Emit(lowering.KernelSpec{Name: "grouped_outer_parts", Out: out, In: []lowering.Buf{in[0], in[1], counts}, Dry: counted(likely, outer), Kernel: outer})
+		return e.Emit(lowering.KernelSpec{Op: ops.GroupedOuter | ops.Parts, Out: out, In: []lowering.Buf{in[0], in[1], counts}, Dry: counted(likely, outer), Kernel: outer})
 	}
 	outer := orHalf(groupedOuterHalf[array.Brain](align), groupedOuterHalf[array.Half](align), inFloat(groupedOuter[float32](align), groupedOuter[float64](align)))
-	return e.Emit(lowering.KernelSpec{Name: "grouped_outer", Out: out, In: []lowering.Buf{in[0], in[1], counts}, Dry: counted(likely, outer), Kernel: outer})
+	return e.Emit(lowering.KernelSpec{Op: ops.GroupedOuter, Out: out, In: []lowering.Buf{in[0], in[1], counts}, Dry: counted(likely, outer), Kernel: outer})
 }
 
 // groupedOuter returns the kernel. It writes zeros for experts without rows.

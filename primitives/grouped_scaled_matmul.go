@@ -6,6 +6,7 @@ import (
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -111,7 +112,7 @@ func (g GroupedScaledMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf
 		return err
 	}
 	product := inFloat(groupedScaledMatMul[float32](g.Transpose, align), groupedScaledMatMul[float64](g.Transpose, align))
-	return e.Emit(lowering.KernelSpec{Name: "grouped_scaled_matmul", Out: out, In: []lowering.Buf{in[0], in[1], in[3], counts}, Slabs: []int{1},
+	return e.Emit(lowering.KernelSpec{Op: ops.GroupedScaledMatMul, Out: out, In: []lowering.Buf{in[0], in[1], in[3], counts}, Slabs: []int{1},
 		Dry: counted(oneExpert(in[0].Type, in[1].Type), product), Kernel: product})
 }
 

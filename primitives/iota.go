@@ -10,6 +10,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -63,7 +64,7 @@ func (n IotaOp) ShardAs(c *sharding.Context, out sharding.Spec) (sharding.Decisi
 
 func (n IotaOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	axes, all := out[0].Spec.At(n.Dimension), n.Shape[n.Dimension]
-	return e.Emit(lowering.KernelSpec{Name: "iota", Out: out, In: in, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.Iota, Out: out, In: in, Kernel: func(a *exec.Args) error {
 		y := a.Out[0]
 		first, size := a.Part(axes, all)
 		var index array.Array

@@ -4,6 +4,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -38,7 +39,7 @@ func (IsFiniteOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (IsFiniteOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "is_finite", Out: out, In: in, Elementwise: true, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.IsFinite, Out: out, In: in, Elementwise: true, Kernel: func(a *exec.Args) error {
 		if a.In[0].Type.DType == graph.F64 {
 			each1(a, cheap, finite[float64])
 			return nil

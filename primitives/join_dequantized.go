@@ -5,6 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 )
 
 // joinDequantized makes codes and scales of rows that have travelled in 8 bits to numbers where
@@ -12,16 +13,16 @@ import (
 // repetition of the scales and their product, and then the conversion of that to bf16 or f16.
 func joinDequantized(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	in := &p.Instrs[i]
-	if _, ok := in.Prim.(ConvertElementTypeOp); ok && in.Name == "convert_element_type" && len(in.In) == 1 {
+	if _, ok := in.Prim.(ConvertElementTypeOp); ok && in.Op == ops.ConvertElementType && len(in.In) == 1 {
 		m := p.Maker(p.Root(in.In[0]))
-		if m < 0 || p.Instrs[m].Name != dequantized || !p.Last(in.In[0], i) || !isNarrow(p.Bufs[in.Out[0]].Type.DType) {
+		if m < 0 || p.Instrs[m].Op != ops.Dequantize|ops.Indexed || !p.Last(in.In[0], i) || !isNarrow(p.Bufs[in.Out[0]].Type.DType) {
 			return none()
 		}
 		join := p.Instrs[m]
 		join.Prim, join.Pos, join.Out = in.Prim, in.Pos, in.Out
 		return []int{m}, join, true
 	}
-	if m, ok := in.Prim.(BinaryOp); !ok || m.op != "mul" || in.Name != "mul" || len(in.In) != 2 {
+	if in.Op != ops.Mul || len(in.In) != 2 {
 		return none()
 	}
 	ci, si := p.Maker(p.Root(in.In[0])), p.Maker(p.Root(in.In[1]))
@@ -38,7 +39,7 @@ func joinDequantized(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) 
 	if !slices.Equal(repeated[1:2], s.Shape[1:]) || repeated[1]*repeated[2] != c.Shape[1] {
 		return none()
 	}
-	return []int{codes.at, scales.at, ci, si}, lowering.Instr{Name: dequantized, Prim: in.Prim, Pos: in.Pos, Out: in.Out, In: slices.Concat(codes.args, scales.args), Zones: in.Zones, Align: in.Align,
+	return []int{codes.at, scales.at, ci, si}, lowering.Instr{Op: ops.Dequantize | ops.Indexed, Prim: in.Prim, Pos: in.Pos, Out: in.Out, In: slices.Concat(codes.args, scales.args), Zones: in.Zones, Align: in.Align,
 		Host: lowering.Host{Kernel: dequantizedRows(len(codes.args), codes.placed, scales.placed, c.DType, s.Shape[1])}}, true
 }
 
@@ -52,16 +53,14 @@ func rowsOf8Bits(p *lowering.Peephole, i, zones int, reads readers) (s rowSource
 	return rowsThrough(p, in.In[0], reads)
 }
 
-const dequantized = "dequantize_gathered"
-
 // readsCodes reports whether an instruction makes f32 of rows of 8-bit codes.
 func readsCodes(p *lowering.Peephole, in *lowering.Instr, rows int) bool {
 	_, ok := in.Prim.(ConvertElementTypeOp)
-	return ok && in.Name == "convert_element_type" && in.In[0] == rows && p.Bufs[rows].Type.DType.IsF8() && p.Bufs[in.Out[0]].Type.DType == graph.F32
+	return ok && in.Op == ops.ConvertElementType && in.In[0] == rows && p.Bufs[rows].Type.DType.IsF8() && p.Bufs[in.Out[0]].Type.DType == graph.F32
 }
 
 // readsScales reports whether an instruction repeats each scale of rows [S,blocks].
 func readsScales(p *lowering.Peephole, in *lowering.Instr, rows int) bool {
 	b, ok := in.Prim.(BroadcastInDimOp)
-	return ok && in.Name == b.Name() && in.In[0] == rows && p.Bufs[rows].Type.DType == graph.F32 && len(b.Shape) == 3 && slices.Equal(b.Dims, []int{0, 1})
+	return ok && in.Op == ops.BroadcastInDim && in.In[0] == rows && p.Bufs[rows].Type.DType == graph.F32 && len(b.Shape) == 3 && slices.Equal(b.Dims, []int{0, 1})
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 )
 
 // Rows in expert order are copies: of tokens, or of the rows that have arrived. If all
@@ -35,13 +36,13 @@ func rowsThrough(p *lowering.Peephole, rows int, reads readers) (s rowSource, ok
 	if _, ok := s.Prim.(DispatchOp); !ok || s.Out[0] != rows {
 		return s, false
 	}
-	switch s.Name {
-	case "ep_place":
+	switch s.Op {
+	case ops.EPPlace:
 		s.args, s.placed = s.In[:2], true
 		if wire := p.Bufs[s.In[0]].Type; wire.Shape[1]%p.Bufs[rows].Type.DType.Size() != 0 {
 			return s, false // rows do not begin at an element
 		}
-	case "ep_permute":
+	case ops.EPPermute:
 		n := len(s.In)
 		s.args = []int{s.In[0], s.In[n-2], s.In[n-1]}
 	default:
@@ -56,10 +57,10 @@ type readers func(p *lowering.Peephole, in *lowering.Instr, rows int) bool
 
 // productsThrough are the readers of devices: products of experts' rows.
 func productsThrough(p *lowering.Peephole, in *lowering.Instr, rows int) bool {
-	switch in.Name {
-	case "grouped_matmul", "grouped_swiglu":
+	switch in.Op {
+	case ops.GroupedMatMul, ops.GroupedSwiGLU:
 		return in.In[0] == rows && once(p, in, rows)
-	case "grouped_outer":
+	case ops.GroupedOuter:
 		return (in.In[0] == rows || in.In[1] == rows) && once(p, in, rows)
 	}
 	return false
@@ -78,13 +79,13 @@ func once(p *lowering.Peephole, in *lowering.Instr, rows int) bool {
 
 // readsThrough are the readers of the host.
 func readsThrough(p *lowering.Peephole, in *lowering.Instr, rows int) bool {
-	switch in.Name {
-	case "grouped_matmul_blocks":
+	switch in.Op {
+	case ops.GroupedMatMul | ops.Blocks:
 		// Other products convert weights, and multiply in the type of the rows.
 		return in.Prim.(GroupedMatMulOp).Transpose && p.Bufs[rows].Type.DType != graph.F64 && in.In[0] == rows && once(p, in, rows)
-	case "grouped_swiglu_blocks", "grouped_scaled_matmul", "grouped_affine_matmul":
+	case ops.GroupedSwiGLU | ops.Blocks, ops.GroupedScaledMatMul, ops.GroupedAffineMatMul:
 		return in.In[0] == rows && once(p, in, rows)
-	case "mul":
+	case ops.Mul:
 		if len(in.In) != 2 || !once(p, in, rows) {
 			return false
 		}
@@ -100,7 +101,7 @@ func readsThrough(p *lowering.Peephole, in *lowering.Instr, rows int) bool {
 // sumsRows reports whether an instruction sums each of its rows.
 func sumsRows(in *lowering.Instr) bool {
 	r, ok := in.Prim.(ReduceSumOp)
-	return ok && in.Name == "reduce_sum" && len(in.In) == 1 && slices.Equal(r.Axes, []int{1})
+	return ok && in.Op == ops.ReduceSum && len(in.In) == 1 && slices.Equal(r.Axes, []int{1})
 }
 
 // other returns the argument of a product that is not rows.
@@ -120,7 +121,7 @@ func spreadWeights(p *lowering.Peephole, in *lowering.Instr, rows int) (weights,
 	}
 	s := &p.Instrs[spread]
 	b, ok := s.Prim.(BroadcastInDimOp)
-	if !ok || s.Name != b.Name() || !slices.Equal(b.Dims, []int{0}) || len(b.Shape) != 2 || s.Zones != in.Zones {
+	if !ok || s.Op != ops.BroadcastInDim || !slices.Equal(b.Dims, []int{0}) || len(b.Shape) != 2 || s.Zones != in.Zones {
 		return 0, 0, false
 	}
 	return s.In[0], spread, true
@@ -145,39 +146,39 @@ func indexed(p *lowering.Peephole, i int, reads readers) ([]int, lowering.Instr,
 		}
 		n, placed := len(s.args), s.placed
 		others, args := []int{s.at}, slices.Concat(s.args, in.In[:at], in.In[at+1:])
-		h, name, d := lowering.Host{}, in.Name, p.Bufs[b].Type.DType
-		switch in.Name {
-		case "grouped_matmul":
+		h, op, d := lowering.Host{}, in.Op.(ops.Op)|ops.Indexed, p.Bufs[b].Type.DType
+		switch in.Op {
+		case ops.GroupedMatMul:
 			t := in.Prim.(GroupedMatMulOp).Transpose
 			h.Kernel = inNumber(gatheredProduct[array.Brain](t, in.Align, n, placed), gatheredProduct[array.Half](t, in.Align, n, placed), gatheredProduct[float32](t, in.Align, n, placed), gatheredProduct[float64](t, in.Align, n, placed))
 			h.Dry, h.Packs = counted(likelyRows(p, b, in.In[1]), h.Kernel), expertPacks(p.Bufs[in.In[1]].Type, t, n)
-		case "grouped_swiglu":
+		case ops.GroupedSwiGLU:
 			t := in.Prim.(GroupedMatMulOp).Transpose
 			h.Kernel = inNumber(gatheredSwiGLU[array.Brain](t, in.Align, n, placed), gatheredSwiGLU[array.Half](t, in.Align, n, placed), gatheredSwiGLU[float32](t, in.Align, n, placed), gatheredSwiGLU[float64](t, in.Align, n, placed))
 			h.Dry, h.Packs = counted(likelyRows(p, b, in.In[1]), h.Kernel), expertPacks(p.Bufs[in.In[1]].Type, t, n, n+1)
-		case "grouped_outer":
+		case ops.GroupedOuter:
 			h.Kernel = inNumber(gatheredOuter[array.Brain](in.Align, n, at, placed), gatheredOuter[array.Half](in.Align, n, at, placed), gatheredOuter[float32](in.Align, n, at, placed), gatheredOuter[float64](in.Align, n, at, placed))
 			h.Dry = counted(likelyRows(p, b, in.Out[0]), h.Kernel)
 			if at == 1 {
-				name += "_right"
+				op = ops.GroupedOuter | ops.Right
 			}
-		case "grouped_matmul_blocks":
+		case ops.GroupedMatMul | ops.Blocks:
 			h.Kernel = gatheredBlocks(in.Align, n, placed, d)
-		case "grouped_swiglu_blocks":
+		case ops.GroupedSwiGLU | ops.Blocks:
 			h.Kernel = groupedSwiGLUBlocks(in.Align, n, roundedThrough(placed, d))
-		case "grouped_scaled_matmul":
+		case ops.GroupedScaledMatMul:
 			t := in.Prim.(GroupedScaledMatMulOp).Transpose
 			h.Kernel = gatheredDecoded(scaledTilesAt[float32], t, in.Align, n, placed, d)
 			if d == graph.F64 {
 				h.Kernel = gatheredDecoded(scaledTilesAt[float64], t, in.Align, n, placed, d)
 			}
-		case "grouped_affine_matmul":
+		case ops.GroupedAffineMatMul:
 			g := in.Prim.(GroupedAffineMatMulOp)
 			h.Kernel = gatheredDecoded(affineTilesAt[float32](g.affine()), g.Transpose, in.Align, n, placed, d)
 			if d == graph.F64 {
 				h.Kernel = gatheredDecoded(affineTilesAt[float64](g.affine()), g.Transpose, in.Align, n, placed, d)
 			}
-		case "mul":
+		case ops.Mul:
 			weights, spread, ok := spreadWeights(p, in, b)
 			if !ok {
 				return none() // joinRowDots
@@ -192,10 +193,10 @@ func indexed(p *lowering.Peephole, i int, reads readers) ([]int, lowering.Instr,
 		for _, arg := range in.Slabs { // behind the rows, which are the first argument
 			h.Slabs = append(h.Slabs, n+arg-1)
 		}
-		if h.Dry == nil && in.Name != "mul" { // weights that are not numbers
+		if h.Dry == nil && in.Op != ops.Mul { // weights that are not numbers
 			h.Dry = counted(oneExpert(p.Bufs[b].Type, p.Bufs[in.In[1]].Type), h.Kernel)
 		}
-		return others, lowering.Instr{Name: name + "_gathered", Prim: in.Prim, Pos: in.Pos, Out: in.Out, In: args, Zones: in.Zones, Align: in.Align, Host: h}, true
+		return others, lowering.Instr{Op: op, Prim: in.Prim, Pos: in.Pos, Out: in.Out, In: args, Zones: in.Zones, Align: in.Align, Host: h}, true
 	}
 	return none()
 }
@@ -208,7 +209,7 @@ func joinRowDots(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 		return none()
 	}
 	mi := p.Maker(in.In[0])
-	if mi < 0 || p.Instrs[mi].Name != "mul" || p.Instrs[mi].Zones != in.Zones {
+	if mi < 0 || p.Instrs[mi].Op != ops.Mul || p.Instrs[mi].Zones != in.Zones {
 		return none()
 	}
 	m := &p.Instrs[mi]
@@ -222,7 +223,7 @@ func joinRowDots(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 		if d := p.Bufs[b].Type.DType; isNarrow(d) {
 			k = narrowDots(n, placed, d)
 		}
-		return []int{s.at, mi}, lowering.Instr{Name: "row_dots_gathered", Prim: in.Prim, Pos: in.Pos, Out: in.Out,
+		return []int{s.at, mi}, lowering.Instr{Op: ops.RowDots | ops.Indexed, Prim: in.Prim, Pos: in.Pos, Out: in.Out,
 			In: append(slices.Clone(s.args), other(m, b)), Zones: in.Zones, Align: in.Align, Host: lowering.Host{Kernel: k}}, true
 	}
 	return none()
@@ -232,7 +233,7 @@ func joinRowDots(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 // weights, if nothing reads the rows.
 func joinOnlyWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	in := &p.Instrs[i]
-	if _, ok := in.Prim.(DispatchOp); !ok || in.Name != "ep_place" && in.Name != "ep_permute" || len(in.Out) != 2 {
+	if _, ok := in.Prim.(DispatchOp); !ok || in.Op != ops.EPPlace && in.Op != ops.EPPermute || len(in.Out) != 2 {
 		return none()
 	}
 	if rows := in.Out[0]; p.Bufs[p.Root(rows)].Storage != lowering.Temp || len(p.Readers(rows)) > 0 {
@@ -241,8 +242,8 @@ func joinOnlyWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) 
 	if unevenColumns(p, in.Out[0]) { // weights lie behind as many values as the rank's rows have
 		return none()
 	}
-	join := lowering.Instr{Name: in.Name + "_weights", Prim: in.Prim, Pos: in.Pos, Out: in.Out[1:], Zones: in.Zones, Align: in.Align}
-	if in.Name == "ep_place" {
+	join := lowering.Instr{Op: in.Op.(ops.Op) | ops.OnlyWeights, Prim: in.Prim, Pos: in.Pos, Out: in.Out[1:], Zones: in.Zones, Align: in.Align}
+	if in.Op == ops.EPPlace {
 		values := int(graph.T(p.Bufs[in.Out[0]].Type.DType, p.Bufs[in.Out[0]].Type.Shape[1]).Bytes())
 		join.In = []int{in.In[0], in.In[1], in.In[3]}
 		join.Kernel = func(a *exec.Args) error {

@@ -7,6 +7,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 )
 
 // DeviceJoins returns the rules by which plans for devices get fewer instructions: those
@@ -32,14 +33,14 @@ func joinDeviceSwiGLU(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool)
 // before swiglu. On the host the three kernels run one after another, since there is nothing to gain.
 func joinNarrowBlocks(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	j, ok := gatedProducts(p, i, func(p *lowering.Peephole, b int) (rowProduct, bool) {
-		m, ok := productNamed(p, b, "grouped_matmul_blocks")
+		m, ok := productOf(p, b, ops.GroupedMatMul|ops.Blocks)
 		return m, ok && m.op.Transpose && isNarrow(p.Bufs[b].Type.DType)
 	})
 	if !ok {
 		return none()
 	}
 	gated := p.Instrs[i].Kernel
-	return j.others(), j.joined("grouped_swiglu_blocks", lowering.Host{Slabs: []int{1, 2},
+	return j.others(), j.joined(ops.GroupedSwiGLU|ops.Blocks, lowering.Host{Slabs: []int{1, 2},
 		Dry: gateAfterUp(j.gate.Dry, j.up.Dry, gated), Kernel: gateAfterUp(j.gate.Kernel, j.up.Kernel, gated)}), true
 }
 
@@ -70,21 +71,21 @@ func gateAfterUp(gate, up, swiglu exec.Kernel) exec.Kernel {
 // computed. Such rows are then zeros, even where the product would be infinite or NaN.
 func joinRowWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	in := &p.Instrs[i]
-	if m, ok := in.Prim.(BinaryOp); !ok || m.op != "mul" || in.Name != "mul" || len(in.In) != 2 {
+	if in.Op != ops.Mul || len(in.In) != 2 {
 		return none()
 	}
 	for at, rows := range in.In {
-		product, ok := productNamed(p, rows, "grouped_matmul_blocks")
+		product, ok := productOf(p, rows, ops.GroupedMatMul|ops.Blocks)
 		wi := p.Maker(in.In[1-at])
 		if !ok || wi < 0 || !p.Last(rows, i) || !p.Last(in.In[1-at], i) || p.Bufs[rows].Type.DType != graph.F32 {
 			continue
 		}
 		spread := &p.Instrs[wi]
 		b, ok := spread.Prim.(BroadcastInDimOp)
-		if !ok || spread.Name != b.Name() || !slices.Equal(b.Dims, []int{0}) || len(b.Shape) != 2 || spread.Zones != product.Zones {
+		if !ok || spread.Op != ops.BroadcastInDim || !slices.Equal(b.Dims, []int{0}) || len(b.Shape) != 2 || spread.Zones != product.Zones {
 			continue
 		}
-		return []int{product.at, wi}, product.joined("grouped_matmul_blocks_weighted", in.Pos, in.Out,
+		return []int{product.at, wi}, product.joined(ops.GroupedMatMul|ops.Blocks|ops.Weighted, in.Pos, in.Out,
 			[]int{product.rows, product.weights, product.counts, spread.In[0]},
 			lowering.Host{Dry: weighRows(product.Dry), Kernel: weighRows(product.Kernel)}), true
 	}

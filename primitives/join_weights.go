@@ -7,6 +7,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 )
 
 // joinWeights joins the multiplication of experts' rows by their weights with the
@@ -14,16 +15,16 @@ import (
 // written.
 func joinWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	in := &p.Instrs[i]
-	if _, ok := in.Prim.(CombineOp); !ok || len(in.In) != 3 || in.Name != "ep_sum" && in.Name != "ep_pack_rows" && in.Name != "ep_spread" {
+	if _, ok := in.Prim.(CombineOp); !ok || len(in.In) != 3 || in.Op != ops.EPSum && in.Op != ops.EPPackRows && in.Op != ops.EPSpread {
 		return none()
 	}
 	rows := in.In[0]
 	mi := p.Maker(rows)
-	if mi < 0 || !p.Last(rows, i) || in.Name != "ep_sum" && unevenColumns(p, rows) { // packed rows are longer than some ranks' then
+	if mi < 0 || !p.Last(rows, i) || in.Op != ops.EPSum && unevenColumns(p, rows) { // packed rows are longer than some ranks' then
 		return none()
 	}
 	product := &p.Instrs[mi]
-	if m, ok := product.Prim.(BinaryOp); !ok || m.op != "mul" || product.Name != "mul" || len(product.In) != 2 {
+	if product.Op != ops.Mul || len(product.In) != 2 {
 		return none()
 	}
 	for at, w := range product.In {
@@ -33,20 +34,20 @@ func joinWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 		}
 		spread := &p.Instrs[wi]
 		b, ok := spread.Prim.(BroadcastInDimOp)
-		if !ok || spread.Name != b.Name() || !slices.Equal(b.Dims, []int{0}) || len(b.Shape) != 2 {
+		if !ok || spread.Op != ops.BroadcastInDim || !slices.Equal(b.Dims, []int{0}) || len(b.Shape) != 2 {
 			continue
 		}
 		from := p.Bufs[spread.In[0]].Type
 		if d := from.DType; d != graph.F32 && d != graph.F64 || from.Shape[0] != p.Bufs[rows].Type.Shape[0] {
 			continue
 		}
-		join := lowering.Instr{Name: in.Name + "_weighted", Prim: in.Prim, Pos: in.Pos, Out: in.Out, Zones: in.Zones, Align: in.Align, Within: in.Within,
+		join := lowering.Instr{Op: in.Op.(ops.Op) | ops.Weighted, Prim: in.Prim, Pos: in.Pos, Out: in.Out, Zones: in.Zones, Align: in.Align, Within: in.Within,
 			In: []int{product.In[1-at], spread.In[0], in.In[1], in.In[2]}}
-		switch in.Name {
-		case "ep_sum":
+		switch in.Op {
+		case ops.EPSum:
 			k := p.Bufs[in.In[1]].Type.Shape[1]
 			join.Kernel = inFloat(sumWeighted[float32](k), sumWeighted[float64](k))
-		case "ep_spread":
+		case ops.EPSpread:
 			join.Kernel = inFloat(spreadWeighted[float32], spreadWeighted[float64])
 		default:
 			join.Kernel = inFloat(packWeighted[float32], packWeighted[float64])

@@ -4,6 +4,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 )
 
 // Joins returns the rules by which plans of these primitives get fewer, larger
@@ -19,7 +20,7 @@ func Joins() [][]lowering.Join {
 }
 
 // The instructions of a primitive are not only its kernel: some place its arguments. A rule
-// therefore looks at the name of an instruction, and not only at its primitive.
+// therefore looks at the operation of an instruction, and not only at its primitive.
 
 // rowProduct is an instruction of a plan that multiplies experts' rows and matrices.
 type rowProduct struct {
@@ -32,35 +33,35 @@ type rowProduct struct {
 // groupedProduct returns the product that makes b, if it is a grouped_matmul that can be
 // joined.
 func groupedProduct(p *lowering.Peephole, b int) (rowProduct, bool) {
-	return productNamed(p, b, "grouped_matmul")
+	return productOf(p, b, ops.GroupedMatMul)
 }
 
 // roundedProduct is groupedProduct for rounded rows and weights in blocks. Products of rows
 // of types narrower than f32 are not joined, since they are rounded to that type before
 // swiglu.
 func roundedProduct(p *lowering.Peephole, b int) (rowProduct, bool) {
-	m, ok := productNamed(p, b, "grouped_matmul_blocks")
+	m, ok := productOf(p, b, ops.GroupedMatMul|ops.Blocks)
 	return m, ok && m.op.Transpose && p.Bufs[b].Type.DType == graph.F32
 }
 
-func productNamed(p *lowering.Peephole, b int, name string) (m rowProduct, ok bool) {
+func productOf(p *lowering.Peephole, b int, op ops.Op) (m rowProduct, ok bool) {
 	i := p.Maker(b)
-	if i < 0 || p.Instrs[i].Name != name {
+	if i < 0 || p.Instrs[i].Op != op {
 		return m, false
 	}
 	in := &p.Instrs[i]
-	op, ok := in.Prim.(GroupedMatMulOp)
+	prim, ok := in.Prim.(GroupedMatMulOp)
 	if !ok {
 		return m, false
 	}
-	return rowProduct{in, i, op, in.In[0], in.In[1], in.In[2]}, true
+	return rowProduct{in, i, prim, in.In[0], in.In[1], in.In[2]}, true
 }
 
 // joined returns the instruction that takes the place of the product and other
 // instructions, with the given results and arguments. It has the primitive and the rows of
 // the product.
-func (m *rowProduct) joined(name string, pos graph.Pos, out, in []int, h lowering.Host) lowering.Instr {
-	return lowering.Instr{Name: name, Prim: m.Prim, Pos: pos, Out: out, In: in, Zones: m.Zones, Align: m.Align, Host: h}
+func (m *rowProduct) joined(op ops.Op, pos graph.Pos, out, in []int, h lowering.Host) lowering.Instr {
+	return lowering.Instr{Op: op, Prim: m.Prim, Pos: pos, Out: out, In: in, Zones: m.Zones, Align: m.Align, Host: h}
 }
 
 // sameRows reports whether two products have the rows of the same experts.
@@ -80,7 +81,7 @@ func joinSwiGLU(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	}
 	w, t, align := p.Bufs[j.gate.weights].Type, j.gate.op.Transpose, j.gate.Align
 	k := inNumber(groupedSwiGLU[array.Brain](t, align), groupedSwiGLU[array.Half](t, align), groupedSwiGLU[float32](t, align), groupedSwiGLU[float64](t, align))
-	return j.others(), j.joined("grouped_swiglu", lowering.Host{Dry: counted(likelyRows(p, j.gate.rows, j.gate.weights), k), Packs: expertPacks(w, t, 1, 2), Slabs: []int{1, 2}, Kernel: k}), true
+	return j.others(), j.joined(ops.GroupedSwiGLU, lowering.Host{Dry: counted(likelyRows(p, j.gate.rows, j.gate.weights), k), Packs: expertPacks(w, t, 1, 2), Slabs: []int{1, 2}, Kernel: k}), true
 }
 
 // joinSwiGLUBlocks is joinSwiGLU for weights in blocks, both of the same type. The rows are
@@ -92,7 +93,7 @@ func joinSwiGLUBlocks(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool)
 	}
 	k := groupedSwiGLUBlocks(j.gate.Align, 1, roundedInOrder)
 	rows := oneExpert(p.Bufs[j.gate.rows].Type, p.Bufs[j.gate.weights].Type)
-	return j.others(), j.joined("grouped_swiglu_blocks", lowering.Host{Dry: counted(rows, k), Slabs: []int{1, 2}, Kernel: k}), true
+	return j.others(), j.joined(ops.GroupedSwiGLU|ops.Blocks, lowering.Host{Dry: counted(rows, k), Slabs: []int{1, 2}, Kernel: k}), true
 }
 
 // gated is a swiglu and its arguments, the products of rows with gate and up.
@@ -104,15 +105,15 @@ type gated struct {
 
 func (j *gated) others() []int { return []int{j.gate.at, j.up.at} }
 
-func (j *gated) joined(name string, h lowering.Host) lowering.Instr {
-	return j.gate.joined(name, j.pos, j.out, []int{j.gate.rows, j.gate.weights, j.up.weights, j.gate.counts}, h)
+func (j *gated) joined(op ops.Op, h lowering.Host) lowering.Instr {
+	return j.gate.joined(op, j.pos, j.out, []int{j.gate.rows, j.gate.weights, j.up.weights, j.gate.counts}, h)
 }
 
 // gatedProducts returns instruction i, if it is a swiglu, with the products that are its
 // arguments, if they can be joined. `of` returns the product that makes a buffer.
 func gatedProducts(p *lowering.Peephole, i int, of func(*lowering.Peephole, int) (rowProduct, bool)) (j gated, ok bool) {
 	in := &p.Instrs[i]
-	if _, ok := in.Prim.(SwiGLUOp); !ok || in.Name != "swiglu" {
+	if in.Op != ops.SwiGLU {
 		return j, false
 	}
 	g, u := in.In[0], in.In[1]
@@ -134,7 +135,7 @@ func gatedProducts(p *lowering.Peephole, i int, of func(*lowering.Peephole, int)
 // joinSwiGLUGrad joins swiglu's gradient with the product that makes its cotangent.
 func joinSwiGLUGrad(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	in := &p.Instrs[i]
-	if _, ok := in.Prim.(SwiGLUGradOp); !ok || in.Name != "swiglu_grad" {
+	if in.Op != ops.SwiGLUGrad {
 		return none()
 	}
 	g, u, ct := in.In[0], in.In[1], in.In[2]
@@ -144,7 +145,7 @@ func joinSwiGLUGrad(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	}
 	w, t := p.Bufs[m.weights].Type, m.op.Transpose
 	k := inNumber(groupedSwiGLUGrad[array.Brain](t, m.Align), groupedSwiGLUGrad[array.Half](t, m.Align), groupedSwiGLUGrad[float32](t, m.Align), groupedSwiGLUGrad[float64](t, m.Align))
-	return []int{m.at}, m.joined("grouped_swiglu_grad", in.Pos, in.Out, []int{m.rows, m.weights, g, u, m.counts},
+	return []int{m.at}, m.joined(ops.GroupedSwiGLUGrad, in.Pos, in.Out, []int{m.rows, m.weights, g, u, m.counts},
 		lowering.Host{Dry: counted(likelyRows(p, m.rows, m.weights), k), Packs: expertPacks(w, t, 1), Slabs: []int{1}, Kernel: k}), true
 }
 
@@ -152,7 +153,7 @@ func joinSwiGLUGrad(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 // rows get from gate and up.
 func joinMatmulSum(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	in := &p.Instrs[i]
-	if _, ok := in.Prim.(graph.AddAnyOp); !ok || in.Name != "add_any" || len(in.In) != 2 {
+	if in.Op != ops.AddAny || len(in.In) != 2 {
 		return none()
 	}
 	x, ok := groupedProduct(p, in.In[0])
@@ -165,6 +166,6 @@ func joinMatmulSum(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	}
 	w, t := p.Bufs[x.weights].Type, x.op.Transpose
 	k := inNumber(groupedSum[array.Brain](t, x.Align), groupedSum[array.Half](t, x.Align), groupedSum[float32](t, x.Align), groupedSum[float64](t, x.Align))
-	return []int{x.at, y.at}, x.joined("grouped_matmul_sum", in.Pos, in.Out, []int{x.rows, x.weights, y.rows, y.weights, x.counts},
+	return []int{x.at, y.at}, x.joined(ops.GroupedMatMulSum, in.Pos, in.Out, []int{x.rows, x.weights, y.rows, y.weights, x.counts},
 		lowering.Host{Dry: counted(likelyRows(p, x.rows, x.weights), k), Packs: expertPacks(w, t, 1, 3), Slabs: []int{1, 3}, Kernel: k}), true
 }

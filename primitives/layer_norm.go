@@ -5,6 +5,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/norm"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -120,20 +121,20 @@ func (p LayerNormGainGradOp) InBlocks(e *graph.Eqn, in []sharding.Spec, blocks i
 }
 
 func (p LayerNormOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return floatKernel(e, "layer_norm", out, in, layerNormKernel[float32](p.Eps), layerNormKernel[float64](p.Eps))
+	return floatKernel(e, ops.LayerNorm, out, in, layerNormKernel[float32](p.Eps), layerNormKernel[float64](p.Eps))
 }
 
 func (p LayerNormGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return floatKernel(e, "layer_norm_grad", out, in, layerNormGradKernel[float32](p.Eps), layerNormGradKernel[float64](p.Eps))
+	return floatKernel(e, ops.LayerNormGrad, out, in, layerNormGradKernel[float32](p.Eps), layerNormGradKernel[float64](p.Eps))
 }
 
 func (p LayerNormGainGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if p.Tree > 0 {
-		return emitTree(e, lowering.KernelSpec{Name: "layer_norm_gain_grad_tree", Out: out, In: in}, p.Tree, 0, 0, func(run blockRun) exec.Kernel {
+		return emitTree(e, lowering.KernelSpec{Op: ops.LayerNormGainGrad | ops.Tree, Out: out, In: in}, p.Tree, 0, 0, func(run blockRun) exec.Kernel {
 			return inFloat(inTree(layerNormGainKernel[float32](p.Eps), 2, run), inTree(layerNormGainKernel[float64](p.Eps), 2, run))
 		})
 	}
-	return floatKernel(e, "layer_norm_gain_grad", out, in, layerNormGainKernel[float32](p.Eps), layerNormGainKernel[float64](p.Eps))
+	return floatKernel(e, ops.LayerNormGainGrad, out, in, layerNormGainKernel[float32](p.Eps), layerNormGainKernel[float64](p.Eps))
 }
 
 func layerNormKernel[T float](eps float64) exec.Kernel {

@@ -8,6 +8,7 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/norm"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -59,11 +60,11 @@ func (p LogSoftmaxGradOp) Shard(c *sharding.Context) (sharding.Decision, error) 
 }
 
 func (p LogSoftmaxOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return floatKernel(e, "log_softmax", out, in, logSoftmaxKernel[float32](p.Axis), logSoftmaxKernel[float64](p.Axis))
+	return floatKernel(e, ops.LogSoftmax, out, in, logSoftmaxKernel[float32](p.Axis), logSoftmaxKernel[float64](p.Axis))
 }
 
 func (p LogSoftmaxGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return floatKernel(e, "log_softmax_grad", out, in, logSoftmaxGradKernel[float32](p.Axis), logSoftmaxGradKernel[float64](p.Axis))
+	return floatKernel(e, ops.LogSoftmaxGrad, out, in, logSoftmaxGradKernel[float32](p.Axis), logSoftmaxGradKernel[float64](p.Axis))
 }
 
 func logSoftmaxKernel[T float](axis int) exec.Kernel {

@@ -4,32 +4,33 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
 // LogicalOp is the family of elementwise functions of bools, and of the bits of
 // integers. The function not takes one argument; the others take two of the same type.
-type LogicalOp struct{ op string }
+type LogicalOp struct{ op ops.Op }
 
 var _ primitive = LogicalOp{}
 
 // Not returns the complement: false for true, and every bit of an integer
 // flipped.
-func Not(x *graph.Value) *graph.Value { return graph.Apply1(LogicalOp{"not"}, x) }
+func Not(x *graph.Value) *graph.Value { return graph.Apply1(LogicalOp{ops.Not}, x) }
 
 // And returns whether both x and y are true, or for integers the bits that are set in both.
-func And(x, y *graph.Value) *graph.Value { return graph.Apply1(LogicalOp{"and"}, x, y) }
+func And(x, y *graph.Value) *graph.Value { return graph.Apply1(LogicalOp{ops.And}, x, y) }
 
 // Or returns whether x or y is true, or for integers the bits that are set in either.
-func Or(x, y *graph.Value) *graph.Value { return graph.Apply1(LogicalOp{"or"}, x, y) }
+func Or(x, y *graph.Value) *graph.Value { return graph.Apply1(LogicalOp{ops.Or}, x, y) }
 
 // Xor returns whether x and y differ, or for integers the bits in which they differ.
-func Xor(x, y *graph.Value) *graph.Value { return graph.Apply1(LogicalOp{"xor"}, x, y) }
+func Xor(x, y *graph.Value) *graph.Value { return graph.Apply1(LogicalOp{ops.Xor}, x, y) }
 
-func (l LogicalOp) Name() string { return l.op }
+func (l LogicalOp) Name() string { return l.op.String() }
 
 func (l LogicalOp) args() int {
-	if l.op == "not" {
+	if l.op == ops.Not {
 		return 1
 	}
 	return 2
@@ -56,7 +57,7 @@ func (l LogicalOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (l LogicalOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: l.op, Out: out, In: in, Elementwise: true, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: l.op, Out: out, In: in, Elementwise: true, Kernel: func(a *exec.Args) error {
 		switch d := a.Out[0].Type.DType; d.Size() {
 		case 1:
 			ones := ^uint8(0)
@@ -75,7 +76,7 @@ func (l LogicalOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 
 // bitwise computes on unsigned integers of the size of ones, which has the bits set that
 // `not` flips.
-func bitwise[T uint8 | uint32 | uint64](a *exec.Args, op string, ones T) {
+func bitwise[T uint8 | uint32 | uint64](a *exec.Args, op ops.Op, ones T) {
 	z, x := bits[T](a.Out[0]), bits[T](a.In[0])
 	y := x
 	if len(a.In) > 1 {
@@ -86,26 +87,26 @@ func bitwise[T uint8 | uint32 | uint64](a *exec.Args, op string, ones T) {
 
 type bitwiseElements[T uint8 | uint32 | uint64] struct {
 	z, x, y []T
-	op      string
+	op      ops.Op
 	ones    T
 }
 
 func (w *bitwiseElements[T]) Piece(lo, hi int) {
 	z, x, y := w.z, w.x, w.y
 	switch w.op {
-	case "not":
+	case ops.Not:
 		for i := lo; i < hi; i++ {
 			z[i] = x[i] ^ w.ones
 		}
-	case "and":
+	case ops.And:
 		for i := lo; i < hi; i++ {
 			z[i] = x[i] & y[i]
 		}
-	case "or":
+	case ops.Or:
 		for i := lo; i < hi; i++ {
 			z[i] = x[i] | y[i]
 		}
-	case "xor":
+	case ops.Xor:
 		for i := lo; i < hi; i++ {
 			z[i] = x[i] ^ y[i]
 		}
@@ -113,13 +114,13 @@ func (w *bitwiseElements[T]) Piece(lo, hi int) {
 }
 
 func (l LogicalOp) Doc() graph.Doc {
-	if l.op == "not" {
+	if l.op == ops.Not {
 		return graph.Doc{Args: "x i[..]", Results: "i[..]", Formula: "y = ¬x", Notes: "Of bool, or of every bit of integers."}
 	}
-	sign := map[string]string{"and": "∧", "or": "∨", "xor": "⊕"}[l.op]
+	sign := map[ops.Op]string{ops.And: "∧", ops.Or: "∨", ops.Xor: "⊕"}[l.op]
 	return graph.Doc{Args: "x i[..], y i[..]", Results: "i[..]", Formula: "z = x " + sign + " y", Notes: "Of bool, or of every bit of integers."}
 }
 
 func logicalFamily() []graph.Primitive {
-	return []graph.Primitive{LogicalOp{"not"}, LogicalOp{"and"}, LogicalOp{"or"}, LogicalOp{"xor"}}
+	return []graph.Primitive{LogicalOp{ops.Not}, LogicalOp{ops.And}, LogicalOp{ops.Or}, LogicalOp{ops.Xor}}
 }

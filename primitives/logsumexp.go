@@ -5,6 +5,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/norm"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -40,7 +41,7 @@ func (p LogSumExpOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (p LogSumExpOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return floatKernel(e, "logsumexp", out, in, logSumExpKernel[float32](p.Axis), logSumExpKernel[float64](p.Axis))
+	return floatKernel(e, ops.LogSumExp, out, in, logSumExpKernel[float32](p.Axis), logSumExpKernel[float64](p.Axis))
 }
 
 func logSumExpKernel[T float](axis int) exec.Kernel {

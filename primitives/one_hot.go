@@ -9,6 +9,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -55,7 +56,7 @@ func (h OneHotOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (h OneHotOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "one_hot", Out: out, In: in, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.OneHot, Out: out, In: in, Kernel: func(a *exec.Args) error {
 		y := a.Out[0]
 		one := array.New(graph.T(h.DType))
 		one.Fill(1)

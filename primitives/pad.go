@@ -8,6 +8,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -146,7 +147,7 @@ func (p PadOp) Factors(c *sharding.Context, _ bool) sharding.Factors {
 }
 
 func (p PadOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "pad", Out: out, In: in, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.Pad, Out: out, In: in, Kernel: func(a *exec.Args) error {
 		x, y := a.In[0], a.Out[0]
 		whole := rowMajor(a, y.Type.Shape)
 		move(a, y.Type.Shape, y, whole, a.In[1], layout{0, make([]int, y.Type.Rank())})

@@ -85,7 +85,7 @@ func planned(ctx context.Context, p *graph.Program, cfg gomoe.Config, in map[str
 
 // sums reports whether ranks add the parts of a sum.
 func sums(p *lowering.Plan) bool {
-	return slices.ContainsFunc(p.Instrs, func(i lowering.Instr) bool { return i.Name == "all_sum" || i.Name == "reduce_scatter" })
+	return slices.ContainsFunc(p.Instrs, func(i lowering.Instr) bool { return i.Name() == "all_sum" || i.Name() == "reduce_scatter" })
 }
 
 // hasEven reports whether an input has a dimension that two ranks divide.

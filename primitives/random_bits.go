@@ -6,6 +6,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/random"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -40,9 +41,9 @@ func (RandomBitsOp) ShardAs(c *sharding.Context, out sharding.Spec) (sharding.De
 
 func (r RandomBitsOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if r.DType == graph.U8 {
-		return lowerDraw(e, out, in, random.Bits8)
+		return lowerDraw(e, ops.RandomBits, out, in, random.Bits8)
 	}
-	return lowerDraw(e, out, in, random.Bits32)
+	return lowerDraw(e, ops.RandomBits, out, in, random.Bits32)
 }
 
 func (RandomBitsOp) Doc() graph.Doc {

@@ -9,6 +9,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -57,9 +58,9 @@ func shardDrawAs(c *sharding.Context, out sharding.Spec) (sharding.Decision, err
 
 // lowerDraw emits the kernel that draws the elements of out from the key in[0].
 // fill writes elements offset, offset+1, ... of the whole value to dst.
-func lowerDraw[E array.Elem](e *lowering.Emitter, out, in []lowering.Buf, fill func(dst []E, key [2]uint32, offset uint64)) error {
+func lowerDraw[E array.Elem](e *lowering.Emitter, op ops.Op, out, in []lowering.Buf, fill func(dst []E, key [2]uint32, offset uint64)) error {
 	spec, global := out[0].Spec, e.Eqn.Out[0].Type.Shape
-	return e.Emit(lowering.KernelSpec{Name: e.Eqn.Prim.Name(), Out: out, In: in, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: op, Out: out, In: in, Kernel: func(a *exec.Args) error {
 		k, dst := data[uint32](a.In[0]), data[E](a.Out[0])
 		r := runsOf(a, a.Out[0].Type.Shape, global, spec)
 		a.Parallel(len(dst), 2*dear, func(lo, hi int) {

@@ -5,6 +5,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/random"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -36,7 +37,7 @@ func (RandomFoldInOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { 
 func (RandomFoldInOp) Shard(c *sharding.Context) (sharding.Decision, error) { return c.Whole() }
 
 func (RandomFoldInOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "random_fold_in", Out: out, In: in, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.RandomFoldIn, Out: out, In: in, Kernel: func(a *exec.Args) error {
 		key := random.FoldIn(keyIn(a.In[0]), data[uint32](a.In[1].As(graph.U32))[0])
 		copy(data[uint32](a.Out[0]), key[:])
 		return nil

@@ -6,6 +6,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/random"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -41,13 +42,13 @@ func (RandomNormalOp) ShardAs(c *sharding.Context, out sharding.Spec) (sharding.
 func (r RandomNormalOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	switch r.DType {
 	case graph.F64:
-		return lowerDraw(e, out, in, random.Normal[float64])
+		return lowerDraw(e, ops.RandomNormal, out, in, random.Normal[float64])
 	case graph.F32:
-		return lowerDraw(e, out, in, random.Normal[float32])
+		return lowerDraw(e, ops.RandomNormal, out, in, random.Normal[float32])
 	case graph.BF16:
-		return lowerDraw(e, out, in, random.NormalBrain)
+		return lowerDraw(e, ops.RandomNormal, out, in, random.NormalBrain)
 	default:
-		return lowerDraw(e, out, in, random.NormalHalf)
+		return lowerDraw(e, ops.RandomNormal, out, in, random.NormalHalf)
 	}
 }
 

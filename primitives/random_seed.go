@@ -8,6 +8,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/random"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -54,7 +55,7 @@ func (RandomSeedOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { re
 func (RandomSeedOp) Shard(c *sharding.Context) (sharding.Decision, error) { return c.Whole() }
 
 func (RandomSeedOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "random_seed", Out: out, In: in, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.RandomSeed, Out: out, In: in, Kernel: func(a *exec.Args) error {
 		seed := uint64(data[int64](a.In[0].As(graph.I64))[0])
 		if a.In[0].Type.DType != graph.I64 {
 			seed = uint64(uint32(seed))

@@ -6,6 +6,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/random"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -38,7 +39,7 @@ func (RandomSplitOp) ShardAs(c *sharding.Context, out sharding.Spec) (sharding.D
 }
 
 func (RandomSplitOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return lowerDraw(e, out, in, func(dst []uint32, key [2]uint32, offset uint64) {
+	return lowerDraw(e, ops.RandomSplit, out, in, func(dst []uint32, key [2]uint32, offset uint64) {
 		for i := range dst {
 			at := offset + uint64(i) // the word at%2 of key at/2
 			dst[i] = random.Threefry2x32(key, random.Seed(at/2))[at%2]

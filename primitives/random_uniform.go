@@ -9,6 +9,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/random"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -68,7 +69,7 @@ func (r RandomUniformOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) erro
 }
 
 func lowerUniform[E array.Elem](e *lowering.Emitter, out, in []lowering.Buf, lo, hi array.Array, fill func(dst []E, key [2]uint32, offset uint64, lo, hi E)) error {
-	return lowerDraw(e, out, in, func(dst []E, key [2]uint32, offset uint64) {
+	return lowerDraw(e, ops.RandomUniform, out, in, func(dst []E, key [2]uint32, offset uint64) {
 		fill(dst, key, offset, data[E](lo)[0], data[E](hi)[0])
 	})
 }

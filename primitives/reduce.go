@@ -7,6 +7,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -83,10 +84,10 @@ func splitOf(b lowering.Buf, axes []int) []int {
 // last to the first. It reduces the axes behind the last split axis, gathers the
 // split axes, and reduces the rest, so that the arithmetic is the same on every
 // mesh.
-func lowerInOrder(e *lowering.Emitter, name string, axes []int, out, in []lowering.Buf, kernel func(axes []int) exec.Kernel) error {
+func lowerInOrder(e *lowering.Emitter, op ops.Op, axes []int, out, in []lowering.Buf, kernel func(axes []int) exec.Kernel) error {
 	split := splitOf(in[0], axes)
 	if len(split) == 0 {
-		return reduction(e, name, axes, out, in, kernel)
+		return reduction(e, op, axes, out, in, kernel)
 	}
 	x, global := in[0], e.Eqn.In[0].Type
 	n := 1 + slices.Index(axes, split[len(split)-1])
@@ -100,7 +101,7 @@ func lowerInOrder(e *lowering.Emitter, name string, axes []int, out, in []loweri
 			global.DType = graph.F32 // so that the result is rounded once
 		}
 		x = e.Placed(global, spec)
-		if err := reduction(e, name, tail, []lowering.Buf{x}, in, kernel); err != nil {
+		if err := reduction(e, op, tail, []lowering.Buf{x}, in, kernel); err != nil {
 			return err
 		}
 	}
@@ -112,15 +113,15 @@ func lowerInOrder(e *lowering.Emitter, name string, axes []int, out, in []loweri
 	if err != nil {
 		return err
 	}
-	return reduction(e, name, axes[:n], out, []lowering.Buf{got}, kernel)
+	return reduction(e, op, axes[:n], out, []lowering.Buf{got}, kernel)
 }
 
 // lowerAnyOrder lowers a reduction that is exact in any order: each rank reduces
 // its part, and the results of the ranks are gathered and reduced.
-func lowerAnyOrder(e *lowering.Emitter, name string, axes []int, out, in []lowering.Buf, kernel func(axes []int) exec.Kernel) error {
+func lowerAnyOrder(e *lowering.Emitter, op ops.Op, axes []int, out, in []lowering.Buf, kernel func(axes []int) exec.Kernel) error {
 	split := splitOf(in[0], axes)
 	if len(split) == 0 {
-		return reduction(e, name, axes, out, in, kernel)
+		return reduction(e, op, axes, out, in, kernel)
 	}
 	// One row per rank of the axes that split what is reduced.
 	spec := sharding.Spec{Dims: make([][]string, 1+out[0].Type.Rank())}
@@ -135,7 +136,7 @@ func lowerAnyOrder(e *lowering.Emitter, name string, axes []int, out, in []lower
 	global := e.Eqn.Out[0].Type
 	global.Shape = append([]int{ranks}, global.Shape...)
 	part := e.Placed(global, spec)
-	if err := reduction(e, name, axes, []lowering.Buf{part}, in, kernel); err != nil {
+	if err := reduction(e, op, axes, []lowering.Buf{part}, in, kernel); err != nil {
 		return err
 	}
 	whole := sharding.Spec{Dims: slices.Clone(spec.Dims)}
@@ -144,16 +145,16 @@ func lowerAnyOrder(e *lowering.Emitter, name string, axes []int, out, in []lower
 	if err != nil {
 		return err
 	}
-	return reduction(e, name, []int{0}, out, []lowering.Buf{got}, kernel)
+	return reduction(e, op, []int{0}, out, []lowering.Buf{got}, kernel)
 }
 
 // reduction emits the kernel of a reduction over axes; see reduceAxes.
-func reduction(e *lowering.Emitter, name string, axes []int, out, in []lowering.Buf, kernel func(axes []int) exec.Kernel) error {
+func reduction(e *lowering.Emitter, op ops.Op, axes []int, out, in []lowering.Buf, kernel func(axes []int) exec.Kernel) error {
 	var does graph.Primitive
 	if r, ok := e.Eqn.Prim.(interface{ over([]int) graph.Primitive }); ok {
 		does = r.over(axes)
 	}
-	return e.Emit(lowering.KernelSpec{Name: name, Out: out, In: in, Does: does, Dry: kernel(axes), Kernel: kernel(axes)})
+	return e.Emit(lowering.KernelSpec{Op: op, Out: out, In: in, Does: does, Dry: kernel(axes), Kernel: kernel(axes)})
 }
 
 // reduceAxes returns a kernel that reduces axes one at a time, from the last to the

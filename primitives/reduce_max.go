@@ -8,6 +8,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -16,7 +17,7 @@ import (
 // than false. Over no elements the maximum is -Inf, or the least value of an
 // integer type, and the minimum is +Inf, or the greatest value of an integer type.
 type ReduceExtremeOp struct {
-	op   string
+	op   ops.Op
 	Axes []int
 }
 
@@ -25,19 +26,19 @@ var _ primitive = ReduceExtremeOp{}
 // ReduceMax returns the largest element of x over axes, which must be ascending, or
 // over all axes if none is given.
 func ReduceMax(x *graph.Value, axes ...int) *graph.Value {
-	return graph.Apply1(ReduceExtremeOp{"max", orAll(x, axes)}, x)
+	return graph.Apply1(ReduceExtremeOp{ops.ReduceMax, orAll(x, axes)}, x)
 }
 
 // ReduceMin returns the smallest element of x over axes, which must be ascending, or
 // over all axes if none is given.
 func ReduceMin(x *graph.Value, axes ...int) *graph.Value {
-	return graph.Apply1(ReduceExtremeOp{"min", orAll(x, axes)}, x)
+	return graph.Apply1(ReduceExtremeOp{ops.ReduceMin, orAll(x, axes)}, x)
 }
 
 // over returns the same reduction over other axes, for one step of the lowering.
 func (r ReduceExtremeOp) over(axes []int) graph.Primitive { return ReduceExtremeOp{r.op, axes} }
 
-func (r ReduceExtremeOp) Name() string { return "reduce_" + r.op }
+func (r ReduceExtremeOp) Name() string { return r.op.String() }
 
 func (r ReduceExtremeOp) Infer(in []graph.Type) ([]graph.Type, error) { return inferReduce(in, r.Axes) }
 
@@ -58,10 +59,10 @@ func (r ReduceExtremeOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 
 func (r ReduceExtremeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	step := maxAxis
-	if r.op == "min" {
+	if r.op == ops.ReduceMin {
 		step = minAxis
 	}
-	return lowerAnyOrder(e, r.Name(), r.Axes, out, in, func(axes []int) exec.Kernel { return reduceAxes(axes, step, nil) })
+	return lowerAnyOrder(e, r.op, r.Axes, out, in, func(axes []int) exec.Kernel { return reduceAxes(axes, step, nil) })
 }
 
 func maxAxis(a *exec.Args, y, x array.Array, axis int) {
@@ -156,6 +157,10 @@ func foldMin[T int32 | int64 | uint32 | uint8](acc, rows []T) {
 }
 
 func (r ReduceExtremeOp) Doc() graph.Doc {
-	return graph.Doc{Args: "x t[..]", Results: "t[..] without axes", Formula: "y = " + r.op + " x over axes",
+	extreme := "max"
+	if r.op == ops.ReduceMin {
+		extreme = "min"
+	}
+	return graph.Doc{Args: "x t[..]", Results: "t[..] without axes", Formula: "y = " + extreme + " x over axes",
 		Params: "axes: ascending", Notes: "A NaN wins. The cotangent is split evenly among ties."}
 }

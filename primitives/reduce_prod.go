@@ -8,6 +8,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -99,7 +100,7 @@ func (r ReduceProdOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (r ReduceProdOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return lowerInOrder(e, "reduce_prod", r.Axes, out, in, func(axes []int) exec.Kernel { return reduceAxes(axes, prodAxis, nil) })
+	return lowerInOrder(e, ops.ReduceProd, r.Axes, out, in, func(axes []int) exec.Kernel { return reduceAxes(axes, prodAxis, nil) })
 }
 
 // prodAxis writes x multiplied over one axis to y.

@@ -8,6 +8,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -118,14 +119,14 @@ func (r ReduceSumOp) InBlocks(e *graph.Eqn, in []sharding.Spec, blocks int) (gra
 func (r ReduceSumOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	kernel := func(axes []int) exec.Kernel { return reduceAxes(axes, sumAxis, sumNarrow) }
 	if r.Tree > 0 {
-		return emitTree(e, lowering.KernelSpec{Name: "reduce_sum_tree", Out: out, In: in}, r.Tree, 0, 0, func(run blockRun) exec.Kernel {
+		return emitTree(e, lowering.KernelSpec{Op: ops.ReduceSum | ops.Tree, Out: out, In: in}, r.Tree, 0, 0, func(run blockRun) exec.Kernel {
 			return inTree(reduceAxes(r.Axes, sumAxis, sumNarrow), 1, run)
 		})
 	}
 	if r.Unordered || in[0].Spec.Ragged != nil {
-		return reduction(e, "reduce_sum", r.Axes, out, in, kernel)
+		return reduction(e, ops.ReduceSum, r.Axes, out, in, kernel)
 	}
-	return lowerInOrder(e, "reduce_sum", r.Axes, out, in, kernel)
+	return lowerInOrder(e, ops.ReduceSum, r.Axes, out, in, kernel)
 }
 
 // sumAxis writes x summed over one axis to y.

@@ -9,6 +9,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -123,7 +124,7 @@ func (r ReshapeOp) lowerBatch(e *lowering.Emitter, out, in []lowering.Buf) error
 		}
 		got := e.Placed(e.Eqn.Out[0].Type, out[0].Spec)
 		b.exchange(e, got, in[0], false)
-		return e.Emit(lowering.KernelSpec{Name: "rows_together", Out: out, In: []lowering.Buf{got}, Kernel: func(a *exec.Args) error {
+		return e.Emit(lowering.KernelSpec{Op: ops.RowsTogether, Out: out, In: []lowering.Buf{got}, Kernel: func(a *exec.Args) error {
 			b.copy(a, a.Out[0].Bytes(), a.In[0].Bytes(), false)
 			return nil
 		}})
@@ -134,7 +135,7 @@ func (r ReshapeOp) lowerBatch(e *lowering.Emitter, out, in []lowering.Buf) error
 		return nil
 	}
 	send := e.Placed(e.Eqn.In[0].Type, in[0].Spec)
-	err := e.Emit(lowering.KernelSpec{Name: "rows_apart", Out: []lowering.Buf{send}, In: in[:1], Kernel: func(a *exec.Args) error {
+	err := e.Emit(lowering.KernelSpec{Op: ops.RowsApart, Out: []lowering.Buf{send}, In: in[:1], Kernel: func(a *exec.Args) error {
 		b.copy(a, a.Out[0].Bytes(), a.In[0].Bytes(), true)
 		return nil
 	}})
@@ -147,7 +148,7 @@ func (r ReshapeOp) lowerBatch(e *lowering.Emitter, out, in []lowering.Buf) error
 // exchange emits the all_to_all from the ranks that hold rows of the batch to those that
 // hold contiguous rows or, if back is set, from these to those.
 func (b batch) exchange(e *lowering.Emitter, out, in lowering.Buf, back bool) {
-	e.EmitCollective(lowering.CollectiveSpec{Op: "all_to_all", Axes: b.axes, DType: in.Type.DType, Bytes: in.Type.Bytes(), Out: []lowering.Buf{out}, In: []lowering.Buf{in},
+	e.EmitCollective(lowering.CollectiveSpec{Op: ops.AllToAll, Axes: b.axes, DType: in.Type.DType, Bytes: in.Type.Bytes(), Out: []lowering.Buf{out}, In: []lowering.Buf{in},
 		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
 			me, n := a.Index(b.axes), a.Mesh.Parts(b.axes)
 			to, from := exec.NewDirty[parcels](a), exec.NewDirty[parcels](a)

@@ -51,7 +51,7 @@ func TestReshapeBatch(t *testing.T) {
 				require.Equal(t, plan.In[0].Spec.Format(typ), plan.Out[1].Spec.Format(typ), where)
 				for _, in := range plan.Instrs {
 					if in.Communicates() {
-						require.Equal(t, "all_to_all", in.Name, where)
+						require.Equal(t, "all_to_all", in.Name(), where)
 						exchanged++
 					}
 				}

@@ -6,6 +6,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -46,7 +47,7 @@ func (r ReverseOp) Factors(c *sharding.Context, _ bool) sharding.Factors {
 }
 
 func (r ReverseOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "rev", Out: out, In: in, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.Rev, Out: out, In: in, Kernel: func(a *exec.Args) error {
 		shape := a.In[0].Type.Shape
 		from := rowMajor(a, shape)
 		for _, d := range r.Dimensions {

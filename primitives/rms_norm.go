@@ -7,6 +7,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/norm"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -153,20 +154,20 @@ func (p RMSNormGainGradOp) InBlocks(e *graph.Eqn, in []sharding.Spec, blocks int
 }
 
 func (p RMSNormOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return floatKernel(e, "rms_norm", out, in, rmsNormKernel[float32](p.Eps), rmsNormKernel[float64](p.Eps))
+	return floatKernel(e, ops.RMSNorm, out, in, rmsNormKernel[float32](p.Eps), rmsNormKernel[float64](p.Eps))
 }
 
 func (p RMSNormGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return floatKernel(e, "rms_norm_grad", out, in, rmsNormGradKernel[float32](p.Eps), rmsNormGradKernel[float64](p.Eps))
+	return floatKernel(e, ops.RMSNormGrad, out, in, rmsNormGradKernel[float32](p.Eps), rmsNormGradKernel[float64](p.Eps))
 }
 
 func (p RMSNormGainGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if p.Tree > 0 {
-		return emitTree(e, lowering.KernelSpec{Name: "rms_norm_gain_grad_tree", Out: out, In: in}, p.Tree, 0, 0, func(run blockRun) exec.Kernel {
+		return emitTree(e, lowering.KernelSpec{Op: ops.RMSNormGainGrad | ops.Tree, Out: out, In: in}, p.Tree, 0, 0, func(run blockRun) exec.Kernel {
 			return inFloat(inTree(rmsNormGainKernel[float32](p.Eps), 2, run), inTree(rmsNormGainKernel[float64](p.Eps), 2, run))
 		})
 	}
-	return floatKernel(e, "rms_norm_gain_grad", out, in, rmsNormGainKernel[float32](p.Eps), rmsNormGainKernel[float64](p.Eps))
+	return floatKernel(e, ops.RMSNormGainGrad, out, in, rmsNormGainKernel[float32](p.Eps), rmsNormGainKernel[float64](p.Eps))
 }
 
 func rmsNormKernel[T float](eps float64) exec.Kernel {

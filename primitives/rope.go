@@ -9,6 +9,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/norm"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -117,7 +118,7 @@ func (p RoPEOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if err != nil {
 		return err
 	}
-	return e.Emit(lowering.KernelSpec{Name: "rope", Out: out, In: []lowering.Buf{in[0], angles}, Kernel: ofFloat(out[0].Type.DType, ropeKernel[float32](p), ropeKernel[float64](p))})
+	return e.Emit(lowering.KernelSpec{Op: ops.Rope, Out: out, In: []lowering.Buf{in[0], angles}, Kernel: ofFloat(out[0].Type.DType, ropeKernel[float32](p), ropeKernel[float64](p))})
 }
 
 // ropeKey identifies a table of angles.
@@ -138,7 +139,7 @@ func (p RoPEOp) angles(e *lowering.Emitter, positions lowering.Buf, half int) (l
 	return e.Memo(ropeKey{positions.ID, fmt.Sprint(frequencies), magnitude}, func() (lowering.Buf, error) {
 		t, s := e.Eqn.In[1].Type, positions.Spec
 		out := e.Placed(graph.T(graph.F64, append(slices.Clone(t.Shape), 2, half)...), sharding.Spec{Dims: append(slices.Clone(s.Dims), nil, nil)})
-		return out, e.Emit(lowering.KernelSpec{Name: "rope_angles", Out: []lowering.Buf{out}, In: []lowering.Buf{positions}, Kernel: func(a *exec.Args) error {
+		return out, e.Emit(lowering.KernelSpec{Op: ops.RopeAngles, Out: []lowering.Buf{out}, In: []lowering.Buf{positions}, Kernel: func(a *exec.Args) error {
 			table := data[float64](a.Out[0])
 			for t, position := range data[int32](a.In[0]) {
 				row := table[2*t*half:][:2*half]

@@ -5,6 +5,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -46,7 +47,7 @@ func (r RoundOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		f32, f64 = vector.RoundToEven[float32], vector.RoundToEven[float64]
 	}
 	wide := func(_ *exec.Args, _, _ int, y []float32, x [][]float32) { f32(y, x[0]) }
-	return e.Emit(lowering.KernelSpec{Name: "round", Out: out, In: in, Elementwise: true, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.Round, Out: out, In: in, Elementwise: true, Kernel: func(a *exec.Args) error {
 		switch a.Out[0].Type.DType {
 		case graph.F64:
 			each1(a, dear, f64)

@@ -8,6 +8,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
 )
@@ -217,7 +218,7 @@ func (r RouteOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 
 func (r RouteOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	axes, tokens := in[0].Spec.At(0), e.Eqn.In[0].Type.Shape[0]
-	return e.Emit(lowering.KernelSpec{Name: "router", Out: out, In: in, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.Router, Out: out, In: in, Kernel: func(a *exec.Args) error {
 		at, _ := a.Part(axes, tokens)
 		return inFloat(route[float32](r, at), route[float64](r, at))(a)
 	}})

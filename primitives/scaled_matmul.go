@@ -6,6 +6,7 @@ import (
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -79,7 +80,7 @@ func (ScaledMatMulOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (p ScaledMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "scaled_matmul", Out: out, In: in,
+	return e.Emit(lowering.KernelSpec{Op: ops.ScaledMatMul, Out: out, In: in,
 		Kernel: inFloat(scaledMatMul[float32](p.Transpose), scaledMatMul[float64](p.Transpose))})
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -68,7 +69,7 @@ func (s ScatterAddOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	// The result must not lie in the memory of the indices or the updates, which are
 	// read after elements of the result are written.
 	apart := !in[1].Type.Equal(out[0].Type) && !in[2].Type.Equal(out[0].Type)
-	return e.Emit(lowering.KernelSpec{Name: "scatter_add", Out: out, In: in, InPlace: apart, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.ScatterAdd, Out: out, In: in, InPlace: apart, Kernel: func(a *exec.Args) error {
 		_, n, _ := a.In[0].Type.Around(s.Axis)
 		if err := inRange(data[int32](a.In[1]), n); err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -104,7 +105,7 @@ func (SelectNOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (SelectNOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "select_n", Out: out, In: in, Elementwise: true, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.SelectN, Out: out, In: in, Elementwise: true, Kernel: func(a *exec.Args) error {
 		switch a.Out[0].Type.DType.Size() {
 		case 1:
 			choose[uint8](a)

@@ -59,7 +59,7 @@ func TestShapePending(t *testing.T) {
 		var got []string
 		for _, in := range plan.Instrs {
 			if in.Communicates() {
-				got = append(got, fmt.Sprintf("%s %d", in.Name, in.Bytes))
+				got = append(got, fmt.Sprintf("%s %d", in.Name(), in.Bytes))
 			}
 		}
 		if s := strings.Join(got, ", "); s != c.want {
@@ -104,7 +104,7 @@ func TestConstraintMakesConstantsInPlace(t *testing.T) {
 	require.NoError(t, err)
 	var names []string
 	for _, in := range plan.Instrs {
-		names = append(names, in.Name+" "+plan.Bufs[in.Out[0]].Type.String())
+		names = append(names, in.Name()+" "+plan.Bufs[in.Out[0]].Type.String())
 	}
 	if got, want := strings.Join(names, ", "), "iota f64[2,4], shard_part f64[2], broadcast_in_dim f64[4,2]"; got != want {
 		t.Errorf("%s, want %s\n%s", got, want, plan)

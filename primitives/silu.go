@@ -5,6 +5,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -71,11 +72,11 @@ func (SiLUGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (SiLUOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "silu", Out: out, In: in, Elementwise: true, Kernel: inFloat(siluKernel(vector.SiLU[float32]), siluKernel(vector.SiLU[float64]))})
+	return e.Emit(lowering.KernelSpec{Op: ops.SiLU, Out: out, In: in, Elementwise: true, Kernel: inFloat(siluKernel(vector.SiLU[float32]), siluKernel(vector.SiLU[float64]))})
 }
 
 func (SiLUGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "silu_grad", Out: out, In: in, Elementwise: true, Kernel: inFloat(siluGradKernel(vector.SiLUGrad[float32]), siluGradKernel(vector.SiLUGrad[float64]))})
+	return e.Emit(lowering.KernelSpec{Op: ops.SiLUGrad, Out: out, In: in, Elementwise: true, Kernel: inFloat(siluGradKernel(vector.SiLUGrad[float32]), siluGradKernel(vector.SiLUGrad[float64]))})
 }
 
 func siluKernel[T float](f func(y, x []T)) exec.Kernel {

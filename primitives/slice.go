@@ -7,6 +7,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -107,7 +108,7 @@ func (s SliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		e.Alias(out[0], in[0])
 		return nil
 	}
-	return e.Emit(lowering.KernelSpec{Name: "slice", Out: out, In: in, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.Slice, Out: out, In: in, Kernel: func(a *exec.Args) error {
 		from := rowMajor(a, a.In[0].Type.Shape)
 		for d := range from.strides {
 			from.off += s.StartIndices[d] * from.strides[d]

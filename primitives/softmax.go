@@ -5,6 +5,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/norm"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -88,11 +89,11 @@ func placeAlong(c *sharding.Context, axis, n int) (sharding.Decision, error) {
 }
 
 func (p SoftmaxOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return floatKernel(e, "softmax", out, in, softmaxKernel[float32](p.Axis), softmaxKernel[float64](p.Axis))
+	return floatKernel(e, ops.Softmax, out, in, softmaxKernel[float32](p.Axis), softmaxKernel[float64](p.Axis))
 }
 
 func (p SoftmaxGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return floatKernel(e, "softmax_grad", out, in, softmaxGradKernel[float32](p.Axis), softmaxGradKernel[float64](p.Axis))
+	return floatKernel(e, ops.SoftmaxGrad, out, in, softmaxGradKernel[float32](p.Axis), softmaxGradKernel[float64](p.Axis))
 }
 
 func softmaxKernel[T float](axis int) exec.Kernel {

@@ -9,6 +9,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -59,7 +60,7 @@ func (s SortOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (s SortOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "sort", Out: out, In: in, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.Sort, Out: out, In: in, Kernel: func(a *exec.Args) error {
 		x, index := a.In[0], data[int32](a.Out[1])
 		outer, n, inner := x.Type.Around(s.Dimension)
 		key := orderKeys(x, false)

@@ -8,6 +8,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/random"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -49,7 +50,7 @@ func (StochasticRoundOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 
 func (StochasticRoundOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	spec, global := out[0].Spec, e.Eqn.Out[0].Type.Shape
-	return e.Emit(lowering.KernelSpec{Name: "stochastic_round", Out: out, In: in, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.StochasticRound, Out: out, In: in, Kernel: func(a *exec.Args) error {
 		y := data[array.Brain](a.Out[0])
 		exec.Share(a, len(y), cheap, stochasticPiece{runsOf(a, a.Out[0].Type.Shape, global, spec), y, data[float32](a.In[0]), keyIn(a.In[1]), exec.RoomsOf[uint32](a, random.Few)})
 		return nil

@@ -5,6 +5,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
 )
@@ -67,11 +68,11 @@ func (SwiGLUGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (SwiGLUOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "swiglu", Out: out, In: in, Elementwise: true, Kernel: inFloat(swigluKernel[float32], swigluKernel[float64])})
+	return e.Emit(lowering.KernelSpec{Op: ops.SwiGLU, Out: out, In: in, Elementwise: true, Kernel: inFloat(swigluKernel[float32], swigluKernel[float64])})
 }
 
 func (SwiGLUGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "swiglu_grad", Out: out, In: in, Elementwise: true, Kernel: inFloat(swigluGradKernel[float32], swigluGradKernel[float64])})
+	return e.Emit(lowering.KernelSpec{Op: ops.SwiGLUGrad, Out: out, In: in, Elementwise: true, Kernel: inFloat(swigluGradKernel[float32], swigluGradKernel[float64])})
 }
 
 func swigluKernel[T float](a *exec.Args) error {

@@ -8,6 +8,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -62,7 +63,7 @@ func (t TakeAlongAxisOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (t TakeAlongAxisOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "take_along_axis", Out: out, In: in, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.TakeAlongAxis, Out: out, In: in, Kernel: func(a *exec.Args) error {
 		if err := inAxis(a.In[1], t.Axis, a.In[0].Type.Shape[t.Axis]); err != nil {
 			return err
 		}

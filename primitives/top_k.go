@@ -8,6 +8,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -64,7 +65,7 @@ func (t TopKOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 const topKInsert = 64
 
 func (t TopKOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "top_k", Out: out, In: in, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.TopK, Out: out, In: in, Kernel: func(a *exec.Args) error {
 		x, index := a.In[0], data[int32](a.Out[1])
 		last := x.Type.Rank() - 1
 		rows, n, _ := x.Type.Around(last)

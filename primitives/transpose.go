@@ -7,6 +7,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -64,7 +65,7 @@ func (p TransposeOp) Factors(c *sharding.Context, _ bool) sharding.Factors {
 }
 
 func (p TransposeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "transpose", Out: out, In: in, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.Transpose, Out: out, In: in, Kernel: func(a *exec.Args) error {
 		from, to := rowMajor(a, a.In[0].Type.Shape), rowMajor(a, a.Out[0].Type.Shape)
 		strides := make([]int, len(p.Permutation))
 		for i, d := range p.Permutation {

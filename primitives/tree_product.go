@@ -10,6 +10,7 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -215,7 +216,7 @@ func (g GroupedOuterOp) lowerTree(e *lowering.Emitter, out, in []lowering.Buf, c
 		return err
 	}
 	likely := likelyCounts(e.Eqn.In[0].Type, in[0].Type, out[0].Type.Shape[0], e.Mesh.Ranks())
-	spec := lowering.KernelSpec{Name: "grouped_outer_tree", Out: out, In: []lowering.Buf{in[0], in[1], starts, counts}}
+	spec := lowering.KernelSpec{Op: ops.GroupedOuter | ops.Tree, Out: out, In: []lowering.Buf{in[0], in[1], starts, counts}}
 	return s.emit(e, spec, func(run blockRun) exec.Kernel {
 		k := inFloat(outerInTree[float32](align, most, run), outerInTree[float64](align, most, run))
 		dry := counted(likely, k)

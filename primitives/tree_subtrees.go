@@ -9,6 +9,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -112,7 +113,7 @@ func (x subtreeSums) exchange(e *lowering.Emitter, whole graph.Type, out, sums l
 		cut = 1
 	} else {
 		send = e.Placed(stackOf(x.most, whole), sums.Spec)
-		x.emit(e, "segments_apart", send, sums, func(a *exec.Args) error {
+		x.emit(e, ops.SegmentsApart, send, sums, func(a *exec.Args) error {
 			x.apart(a, cut)
 			return nil
 		})
@@ -127,7 +128,7 @@ func (x subtreeSums) exchange(e *lowering.Emitter, whole graph.Type, out, sums l
 		mine = e.Temp(graph.T(t.DType, each))
 	}
 	add := inFloat(addSubtrees[float32](x, cut), addSubtrees[float64](x, cut))
-	x.emit(e, "subtrees_added", mine, got, add)
+	x.emit(e, ops.SubtreesAdded, mine, got, add)
 	if cut == 1 {
 		return
 	}
@@ -143,14 +144,14 @@ func (x subtreeSums) exchange(e *lowering.Emitter, whole graph.Type, out, sums l
 }
 
 // emit emits a kernel.
-func (x subtreeSums) emit(e *lowering.Emitter, name string, out, in lowering.Buf, k exec.Kernel) {
+func (x subtreeSums) emit(e *lowering.Emitter, op ops.Op, out, in lowering.Buf, k exec.Kernel) {
 	// Errors are those of rows in expert order, which sums are not.
-	_ = e.Emit(lowering.KernelSpec{Name: name, Out: []lowering.Buf{out}, In: []lowering.Buf{in}, Kernel: k, Dry: k})
+	_ = e.Emit(lowering.KernelSpec{Op: op, Out: []lowering.Buf{out}, In: []lowering.Buf{in}, Kernel: k, Dry: k})
 }
 
 // emitExchange emits an all_to_all of what fill appends to dst and src.
 func (x subtreeSums) emitExchange(e *lowering.Emitter, out, in lowering.Buf, fill func(a *exec.Args, dst, src *parcels)) {
-	e.EmitCollective(lowering.CollectiveSpec{Op: "all_to_all", Axes: x.axes, DType: in.Type.DType, Bytes: in.Type.Bytes(), Out: []lowering.Buf{out}, In: []lowering.Buf{in},
+	e.EmitCollective(lowering.CollectiveSpec{Op: ops.AllToAll, Axes: x.axes, DType: in.Type.DType, Bytes: in.Type.Bytes(), Out: []lowering.Buf{out}, In: []lowering.Buf{in},
 		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
 			dst, src := exec.NewDirty[parcels](a), exec.NewDirty[parcels](a)
 			dst.parts, src.parts = dst.parts[:0], src.parts[:0]

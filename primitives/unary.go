@@ -6,68 +6,69 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
 // UnaryOp is the family of elementwise functions of one argument that give a
 // result of the same type.
-type UnaryOp struct{ op string }
+type UnaryOp struct{ op ops.Op }
 
 var _ pointwise = UnaryOp{}
 
 // Neg returns -x. Integers wrap.
-func Neg(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"neg"}, x) }
+func Neg(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Neg}, x) }
 
 // Abs returns |x| of floats and signed integers. The least integer, which has no
 // positive counterpart, is unchanged. The derivative at 0 is 1, as in JAX.
-func Abs(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"abs"}, x) }
+func Abs(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Abs}, x) }
 
 // Sign returns -1, 0 or 1; the sign of -0 is -0 and that of NaN is NaN.
-func Sign(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"sign"}, x) }
+func Sign(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Sign}, x) }
 
 // Square returns x². Integers wrap.
-func Square(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"square"}, x) }
+func Square(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Square}, x) }
 
 // Floor returns the greatest whole number that is at most x.
-func Floor(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"floor"}, x) }
+func Floor(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Floor}, x) }
 
 // Ceil returns the least whole number that is at least x.
-func Ceil(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"ceil"}, x) }
+func Ceil(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Ceil}, x) }
 
 // Exp returns eˣ.
-func Exp(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"exp"}, x) }
+func Exp(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Exp}, x) }
 
 // Expm1 returns eˣ - 1, accurate near 0.
-func Expm1(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"expm1"}, x) }
+func Expm1(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Expm1}, x) }
 
 // Log returns the natural logarithm of x: -Inf at 0, NaN below.
-func Log(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"log"}, x) }
+func Log(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Log}, x) }
 
 // Log1p returns ln(1 + x), accurate near 0.
-func Log1p(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"log1p"}, x) }
+func Log1p(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Log1p}, x) }
 
 // Sqrt returns the square root of x, NaN below 0. The derivative at 0 is +Inf.
-func Sqrt(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"sqrt"}, x) }
+func Sqrt(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Sqrt}, x) }
 
 // Rsqrt returns 1 / √x, rounded once: +Inf at 0, NaN below.
-func Rsqrt(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"rsqrt"}, x) }
+func Rsqrt(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Rsqrt}, x) }
 
 // Sin returns the sine of x radians.
-func Sin(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"sin"}, x) }
+func Sin(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Sin}, x) }
 
 // Cos returns the cosine of x radians.
-func Cos(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"cos"}, x) }
+func Cos(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Cos}, x) }
 
 // Tanh returns the hyperbolic tangent of x.
-func Tanh(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"tanh"}, x) }
+func Tanh(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Tanh}, x) }
 
 // Logistic returns 1 / (1 + e⁻ˣ), the sigmoid. It overflows nowhere.
-func Logistic(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"logistic"}, x) }
+func Logistic(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Logistic}, x) }
 
 // Erf returns the error function 2/√π · ∫₀ˣ exp(-t²) dt.
-func Erf(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"erf"}, x) }
+func Erf(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Erf}, x) }
 
-func (u UnaryOp) Name() string { return u.op }
+func (u UnaryOp) Name() string { return u.op.String() }
 
 func (u UnaryOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
@@ -75,7 +76,7 @@ func (u UnaryOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	}
 	op, ok := u.of()
 	if !ok {
-		return nil, fmt.Errorf("no unary function %s", quoted.Text(u.op))
+		return nil, fmt.Errorf("no unary function %s", quoted.Text(u.op.String()))
 	}
 	return in, op.of.check(in[0])
 }
@@ -90,7 +91,7 @@ func (u UnaryOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 
 func (u UnaryOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	l := sharding.NotLinear
-	if u.op == "neg" {
+	if u.op == ops.Neg {
 		l = sharding.LinearTogether
 	}
 	return c.Place(sharding.Elementwise(c.Type(0), 1, 1, l))
@@ -100,7 +101,7 @@ func (u UnaryOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 func (UnaryOp) Pointwise() {}
 
 func (u UnaryOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: u.op, Out: out, In: in, Elementwise: true, Kernel: unaryKernel(u.op)})
+	return e.Emit(lowering.KernelSpec{Op: u.op, Out: out, In: in, Elementwise: true, Kernel: unaryKernel(u.op)})
 }
 
 func (u UnaryOp) Doc() graph.Doc {
@@ -148,8 +149,7 @@ func wantType(t graph.Type, want string) error {
 
 func unaryFamily() []graph.Primitive {
 	var all []graph.Primitive
-	for _, op := range [...]string{"neg", "abs", "sign", "square", "floor", "ceil", "exp", "expm1", "log", "log1p",
-		"sqrt", "rsqrt", "sin", "cos", "tanh", "logistic", "erf"} {
+	for op := ops.Neg; op <= ops.Erf; op++ {
 		all = append(all, UnaryOp{op})
 	}
 	return all

@@ -4,13 +4,14 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
+	"github.com/gomoe/gomoe/lowering/ops"
 )
 
 // unaryKernel returns the host kernel of a function.
-func unaryKernel(op string) exec.Kernel {
+func unaryKernel(op ops.Op) exec.Kernel {
 	few, grain := cheap, dear // the least pieces of f32, and of other types
 	switch op {
-	case "neg", "abs", "sign", "square", "floor", "ceil", "sqrt":
+	case ops.Neg, ops.Abs, ops.Sign, ops.Square, ops.Floor, ops.Ceil, ops.Sqrt:
 		few, grain = swift, cheap
 	}
 	f32, f64 := unaryFloat[float32](op), unaryFloat[float64](op)
@@ -38,60 +39,60 @@ func unaryKernel(op string) exec.Kernel {
 }
 
 // unaryFloat returns the function's loop over floats.
-func unaryFloat[T float](op string) func(y, x []T) {
+func unaryFloat[T float](op ops.Op) func(y, x []T) {
 	switch op {
-	case "neg":
+	case ops.Neg:
 		return vector.Neg[T]
-	case "abs":
+	case ops.Abs:
 		return vector.Abs[T]
-	case "sign":
+	case ops.Sign:
 		return vector.Sign[T]
-	case "square":
+	case ops.Square:
 		return vector.Square[T]
-	case "floor":
+	case ops.Floor:
 		return vector.Floor[T]
-	case "ceil":
+	case ops.Ceil:
 		return vector.Ceil[T]
-	case "sqrt":
+	case ops.Sqrt:
 		return vector.Sqrt[T]
-	case "rsqrt":
+	case ops.Rsqrt:
 		return vector.Rsqrt[T]
-	case "exp":
+	case ops.Exp:
 		return vector.Exp[T]
-	case "expm1":
+	case ops.Expm1:
 		return vector.Expm1[T]
-	case "log":
+	case ops.Log:
 		return vector.Log[T]
-	case "log1p":
+	case ops.Log1p:
 		return vector.Log1p[T]
-	case "sin":
+	case ops.Sin:
 		return vector.Sin[T]
-	case "cos":
+	case ops.Cos:
 		return vector.Cos[T]
-	case "tanh":
+	case ops.Tanh:
 		return vector.Tanh[T]
-	case "logistic":
+	case ops.Logistic:
 		return vector.Logistic[T]
 	default:
 		return vector.Erf[T]
 	}
 }
 
-func unaryInt[T integer](op string) func(y, x []T) {
+func unaryInt[T integer](op ops.Op) func(y, x []T) {
 	switch op {
-	case "neg":
+	case ops.Neg:
 		return func(y, x []T) {
 			for i, v := range x {
 				y[i] = -v
 			}
 		}
-	case "abs":
+	case ops.Abs:
 		return func(y, x []T) {
 			for i, v := range x {
 				y[i] = max(v, -v) // signed types only; the least integer is its own negative
 			}
 		}
-	case "sign":
+	case ops.Sign:
 		return func(y, x []T) {
 			for i, v := range x {
 				switch {

@@ -163,7 +163,7 @@ func (l *lane) exchange(ctx context.Context, i int) (err error) {
 	for _, b := range in.Out {
 		a.Out = append(a.Out, l.rank.bufs[b])
 	}
-	c := collective.Call{Op: in.Name, Seq: l.rank.seq + in.Seq, DType: in.DType, Bytes: in.Bytes, Pos: in.Pos, Pairs: in.Pairs}
+	c := collective.Call{Op: in.Name(), Seq: l.rank.seq + in.Seq, DType: in.DType, Bytes: in.Bytes, Pos: in.Pos, Pairs: in.Pairs}
 	return in.Exchange(ctx, l.rank.groups[i], c, a)
 }
 

@@ -66,12 +66,12 @@ func TestWaitsForTheSegment(t *testing.T) {
 		In:  []lowering.Port{{Name: "x", Type: graph.T(graph.F32, 16), Buf: 0}},
 		Out: []lowering.Port{{Name: "y", Type: graph.T(graph.F32, 16), Buf: 4}, {Name: "z", Type: graph.T(graph.F32, 16), Buf: 5}},
 		Instrs: []instr{
-			{Name: "d", In: []int{0}, Out: []int{1}, Zones: -1, On: true},
-			{Name: "c", In: []int{0}, Out: []int{3}, Zones: -1, Collective: lowering.Collective{Exchange: sum}},
-			{Name: "d", In: []int{0}, Out: []int{2}, Zones: -1, On: true},
-			{Name: "c", In: []int{0}, Out: []int{3}, Zones: -1, Collective: lowering.Collective{Exchange: sum}},
-			{Name: "h", In: []int{1}, Out: []int{4}, Zones: -1, Host: lowering.Host{Kernel: host}},
-			{Name: "h", In: []int{2}, Out: []int{5}, Zones: -1, Host: lowering.Host{Kernel: host}},
+			{Op: named("d"), In: []int{0}, Out: []int{1}, Zones: -1, On: true},
+			{Op: named("c"), In: []int{0}, Out: []int{3}, Zones: -1, Collective: lowering.Collective{Exchange: sum}},
+			{Op: named("d"), In: []int{0}, Out: []int{2}, Zones: -1, On: true},
+			{Op: named("c"), In: []int{0}, Out: []int{3}, Zones: -1, Collective: lowering.Collective{Exchange: sum}},
+			{Op: named("h"), In: []int{1}, Out: []int{4}, Zones: -1, Host: lowering.Host{Kernel: host}},
+			{Op: named("h"), In: []int{2}, Out: []int{5}, Zones: -1, Host: lowering.Host{Kernel: host}},
 		}}
 	s, err := Open(p, []single{{}}, Options{Device: d})
 	require.NoError(t, err)
@@ -98,9 +98,9 @@ func TestDeviceStepsAllocateNothing(t *testing.T) {
 	host := func(a *exec.Args) error { return nil }
 	for range 10 {
 		p.Instrs = append(p.Instrs,
-			lowering.Instr{Name: "d", In: []int{0}, Out: []int{1}, Zones: -1, On: true},
-			lowering.Instr{Name: "h", In: []int{1}, Out: []int{3}, Zones: -1, Host: lowering.Host{Kernel: host}},
-			lowering.Instr{Name: "d", In: []int{3}, Out: []int{2}, Zones: -1, On: true})
+			lowering.Instr{Op: named("d"), In: []int{0}, Out: []int{1}, Zones: -1, On: true},
+			lowering.Instr{Op: named("h"), In: []int{1}, Out: []int{3}, Zones: -1, Host: lowering.Host{Kernel: host}},
+			lowering.Instr{Op: named("d"), In: []int{3}, Out: []int{2}, Zones: -1, On: true})
 	}
 	require.Equal(t, 11, p.Schedule().Waits())
 	s, err := Open(p, []single{{}}, Options{Device: d})
@@ -125,3 +125,7 @@ func TestDeviceStepsAllocateNothing(t *testing.T) {
 		}
 	}
 }
+
+type named string
+
+func (n named) String() string { return string(n) }

@@ -45,7 +45,7 @@ func four(t *testing.T, p *graph.Program) *lowering.Plan {
 func instruction(t *testing.T, l *lowering.Plan, name string) int {
 	t.Helper()
 	for i := range l.Instrs {
-		if l.Instrs[i].Name == name {
+		if l.Instrs[i].Name() == name {
 			return i
 		}
 	}
@@ -285,7 +285,7 @@ func TestTrace(t *testing.T) {
 		require.Len(t, events, 3*len(l.Instrs), "rank %d", rank)
 		for i, e := range events {
 			in := l.Instrs[i%len(l.Instrs)]
-			require.Equal(t, in.Name, e.Name)
+			require.Equal(t, in.Name(), e.Name)
 			require.Equal(t, in.Pos.String(), e.Args["line"])
 			if in.Communicates() {
 				require.Equal(t, "collective", e.Cat)

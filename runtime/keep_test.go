@@ -8,13 +8,14 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 )
 
 // A copy is made in the second of consecutive steps with the same contents. It is used
 // until the contents change or are not known any more. If it cannot be made, it is not used.
 func TestKeep(t *testing.T) {
 	made, fails := 0, false
-	in := &lowering.Instr{Name: "keep", In: []int{0}, Out: []int{1}, Host: lowering.Host{Keeps: true, Kernel: func(a *exec.Args) error {
+	in := &lowering.Instr{Op: ops.Keep, In: []int{0}, Out: []int{1}, Host: lowering.Host{Keeps: true, Kernel: func(a *exec.Args) error {
 		if fails {
 			return errors.New("no copy")
 		}

@@ -279,7 +279,7 @@ func (rowwise) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (rowwise) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "rowwise", Out: out, In: in, Slabs: []int{0}, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: toy.Op("rowwise"), Out: out, In: in, Slabs: []int{0}, Kernel: func(a *exec.Args) error {
 		for i := range a.Out[0].Type.Shape[0] {
 			copy(a.Out[0].Slab(i), a.In[0].Slab(i))
 		}

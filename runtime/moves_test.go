@@ -95,9 +95,9 @@ func moves(p *lowering.Plan) string {
 	for _, in := range p.Instrs {
 		switch {
 		case in.Communicates():
-			out = append(out, fmt.Sprintf("%s %s %d", in.Name, strings.Join(in.Axes, "."), in.Bytes))
-		case in.Name != "reduce_sum" && in.Name != "copy":
-			out = append(out, in.Name)
+			out = append(out, fmt.Sprintf("%s %s %d", in.Name(), strings.Join(in.Axes, "."), in.Bytes))
+		case in.Name() != "reduce_sum" && in.Name() != "copy":
+			out = append(out, in.Name())
 		}
 	}
 	return strings.Join(out, ", ")
@@ -163,7 +163,7 @@ func TestMoves(t *testing.T) {
 			}
 			require.NoError(t, j.Close())
 			for _, in := range j.Plan().Instrs {
-				used[in.Name]++
+				used[in.Name()]++
 			}
 		}
 	}

@@ -112,12 +112,12 @@ func newRankOn(p *lowering.Plan, c collective.Communicator, h *heap, memory func
 			return nil, fmt.Errorf("runtime: rank %d: group over %v: %w", c.Rank(), in.Axes, err)
 		}
 		if l, ok := g.(collective.Limited); ok {
-			name := in.Name
+			name := in.Name()
 			if in.Pairs && g.Size() > 2 {
 				name = collective.PairSums
 			}
 			if err := l.Lacks(name); err != nil {
-				return nil, fmt.Errorf("runtime: rank %d: plan %s has %s over %v (%s): %w", c.Rank(), p.Name, in.Name, in.Axes, in.Pos, err)
+				return nil, fmt.Errorf("runtime: rank %d: plan %s has %s over %v (%s): %w", c.Rank(), p.Name, in.Name(), in.Axes, in.Pos, err)
 			}
 		}
 		r.groups[i] = g
@@ -233,7 +233,7 @@ func (r *rank) watched(ctx context.Context, opts Options) error {
 func (r *rank) fail(i int, err error) error {
 	if _, inside := err.(*iterationError); inside {
 		in := &r.plan.Instrs[i]
-		return &Error{r.plan.Name, r.comm.Rank(), i, in.Name, in.Pos, err}
+		return &Error{r.plan.Name, r.comm.Rank(), i, in.Name(), in.Pos, err}
 	}
 	var q *QueueError
 	if errors.As(err, &q) {
@@ -243,7 +243,7 @@ func (r *rank) fail(i int, err error) error {
 	if link := in.Link(err); link != nil {
 		in = link
 	}
-	return &Error{r.plan.Name, r.comm.Rank(), i, in.Name, in.Pos, err}
+	return &Error{r.plan.Name, r.comm.Rank(), i, in.Name(), in.Pos, err}
 }
 
 // exec runs an instruction; a collective runs in group g. If a kernel panics, which is a
@@ -268,7 +268,7 @@ func (r *rank) exec(ctx context.Context, in *lowering.Instr, g collective.Group)
 		a.Out = append(a.Out, r.bufs[b])
 	}
 	if in.Communicates() {
-		c := collective.Call{Op: in.Name, Seq: r.seq + in.Seq, DType: in.DType, Bytes: in.Bytes, Pos: in.Pos, Pairs: in.Pairs}
+		c := collective.Call{Op: in.Name(), Seq: r.seq + in.Seq, DType: in.DType, Bytes: in.Bytes, Pos: in.Pos, Pairs: in.Pairs}
 		a.Crew.Leave() // an exchange mostly waits for other ranks
 		defer a.Crew.Enter()
 		return in.Exchange(ctx, g, c, a)

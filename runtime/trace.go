@@ -100,7 +100,7 @@ func (t *Trace) addOn(track int, r *rank, in *lowering.Instr, began time.Time) {
 	if t.countInstr(track, r.comm.Rank(), in, began); t.w == nil {
 		return
 	}
-	e := traceEvent{Name: in.Name, Cat: "kernel", Ph: "X", Tid: track, Args: map[string]any{"line": in.Pos.String()}}
+	e := traceEvent{Name: in.Name(), Cat: "kernel", Ph: "X", Tid: track, Args: map[string]any{"line": in.Pos.String()}}
 	if r.iteration >= 0 {
 		e.Args["iteration"] = r.iteration
 	}
@@ -116,7 +116,7 @@ func (t *Trace) addOn(track int, r *rank, in *lowering.Instr, began time.Time) {
 	if len(in.Chain) > 0 {
 		var parts []string
 		for i := range in.Chain {
-			parts = append(parts, fmt.Sprintf("%s (%s)", in.Chain[i].Name, in.Chain[i].Pos))
+			parts = append(parts, fmt.Sprintf("%s (%s)", in.Chain[i].Name(), in.Chain[i].Pos))
 		}
 		e.Args["parts"] = parts
 	}
@@ -147,7 +147,7 @@ func (t *Trace) addSpan(r *rank, s Span) {
 	var names, lines []string
 	for i := s.First; i < s.First+s.Len; i++ {
 		if in := &p.Instrs[i]; in.On {
-			names, lines = append(names, in.Name), append(lines, in.Pos.String())
+			names, lines = append(names, in.Name()), append(lines, in.Pos.String())
 		}
 	}
 	e := traceEvent{Name: "segment", Cat: "segment", Ph: "X", Tid: devices + rank,

@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/train/report"
 	"github.com/gomoe/gomoe/world"
@@ -291,7 +292,7 @@ func (l *Loop) diverged(d *Done) error {
 func (l *Loop) explain(n int, err error, untrained bool) error {
 	var failed *runtime.Error
 	var number *runtime.NotFiniteError
-	if errors.As(err, &number) || errors.As(err, &failed) && failed.Name == "router" {
+	if errors.As(err, &number) || errors.As(err, &failed) && failed.Name == ops.Router.String() {
 		return &DivergedError{Step: n, Cause: err, Untrained: untrained, Remedies: l.Remedies}
 	}
 	return fmt.Errorf("step %d: %w", n, err)

@@ -175,7 +175,7 @@ func TestMicrobatchesDrop(t *testing.T) {
 func sums(p *lowering.Plan) (outside, inside int) {
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
-		if in.Name == "all_sum" || in.Name == "reduce_scatter" {
+		if in.Name() == "all_sum" || in.Name() == "reduce_scatter" {
 			for _, b := range in.In {
 				if p.Bufs[b].Type.Rank() > 1 {
 					outside++

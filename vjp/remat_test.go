@@ -226,9 +226,9 @@ func TestRematIsLate(t *testing.T) {
 			if len(in.Out) > 0 && plan.Root(in.Out[0]) == plan.Root(plan.Out[0].Buf) {
 				loss = true
 			}
-			if in.Name == "all_gather" && loss {
+			if in.Name() == "all_gather" && loss {
 				after++
-			} else if in.Name == "all_gather" {
+			} else if in.Name() == "all_gather" {
 				before++
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/measure"
+	"github.com/gomoe/gomoe/lowering/ops"
 	. "github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
@@ -140,9 +141,9 @@ func phases(trace []byte) (map[string][]float64, error) {
 		case e.Cat == "step":
 			times["combine"] = append(times["combine"], e.Ts+e.Dur-placed)
 			prepared = false
-		case e.Name == "ep_prepare", e.Name == "ep_prepare_alone":
+		case e.Name == ops.EPPrepare.String(), e.Name == ops.EPPrepareAlone.String():
 			began, prepared = e.Ts+e.Dur, true
-		case e.Name == "ep_place" && prepared:
+		case e.Name == ops.EPPlace.String() && prepared:
 			placed = e.Ts + e.Dur
 			times["dispatch"] = append(times["dispatch"], placed-began)
 		}

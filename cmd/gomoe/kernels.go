@@ -80,7 +80,10 @@ type kernelFunction struct {
 }
 
 func kernelOf(k kernels.Kernel) metalKernel {
-	out := metalKernel{k.Name, k.Doc, k.Serves, k.Primitives, nil, kernelTolerance(k.Tolerance)}
+	out := metalKernel{k.Name, k.Doc, nil, k.Primitives, nil, kernelTolerance(k.Tolerance)}
+	for _, op := range k.Serves {
+		out.Instructions = append(out.Instructions, op.String())
+	}
 	for _, f := range k.Functions {
 		out.Functions = append(out.Functions, kernelFunction(f))
 	}
@@ -153,7 +156,7 @@ func orDash(format string, n int) string {
 // printKernel prints all properties of one kernel.
 func printKernel(w io.Writer, k kernels.Kernel) error {
 	fmt.Fprintf(w, "%s: %s.\n\nserves      %s\nprimitives  %s\ntolerance   %s\n\n", k.Name, k.Doc,
-		strings.Join(k.Serves, " "), strings.Join(k.Primitives, " "), toleranceText(k.Tolerance))
+		strings.Join(kernelOf(k).Instructions, " "), strings.Join(k.Primitives, " "), toleranceText(k.Tolerance))
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "function\tthreads\tmemory")
 	for _, f := range k.Functions {

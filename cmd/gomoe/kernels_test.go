@@ -22,7 +22,7 @@ func TestNothing(t *testing.T) {
 	require.NoError(t, err)
 	var names []string
 	for _, in := range plan.Instrs {
-		names = append(names, in.Name)
+		names = append(names, in.Name())
 	}
 	require.Equal(t, []string{"exp", "reduce_sum"}, names)
 	for _, n := range nothing() {

@@ -195,7 +195,7 @@ func exchanges(p *lowering.Plan) (made, asked map[string]int) {
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
 		switch {
-		case in.Name == "join_parts":
+		case in.Name() == "join_parts":
 			packed[in.Out[0]] = len(in.In)
 		case in.Communicates():
 			n := 0
@@ -205,7 +205,7 @@ func exchanges(p *lowering.Plan) (made, asked map[string]int) {
 				}
 			}
 			if n > 0 {
-				made[in.Name], asked[in.Name] = made[in.Name]+1, asked[in.Name]+n
+				made[in.Name()], asked[in.Name()] = made[in.Name()]+1, asked[in.Name()]+n
 			}
 		}
 	}

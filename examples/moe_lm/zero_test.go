@@ -145,7 +145,7 @@ func TestSumsNarrow(t *testing.T) {
 		plan, err := gomoe.Compile(t.Context(), p.Program, cfg)
 		require.NoError(t, err)
 		for i := range plan.Instrs {
-			if in := &plan.Instrs[i]; in.DType != graph.I32 && (in.Name == "all_sum" || in.Name == "reduce_scatter") {
+			if in := &plan.Instrs[i]; in.DType != graph.I32 && (in.Name() == "all_sum" || in.Name() == "reduce_scatter") {
 				for _, b := range in.In {
 					sum += plan.Bufs[b].Type.Bytes()
 				}

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/primitives"
 )
 
@@ -18,7 +19,7 @@ func along() Kernel {
 	}
 	return Kernel{
 		Name:       "along",
-		Serves:     []string{"cumsum", "argmax", "argmin", "iota"},
+		Serves:     []ops.Op{ops.CumSum, ops.ArgMax, ops.ArgMin, ops.Iota},
 		Primitives: []string{"cumsum", "argmax", "argmin", "iota"},
 		Doc:        "running sums, places of extremes, and numbers, along an axis",
 		Functions:  fs,
@@ -56,7 +57,7 @@ func alongProgram(in *Instr) (*Program, error) {
 		}
 	case primitives.ArgExtremeOp:
 		function, axis, threads = "extreme_place", p.Axis, 32
-		if p.Name() == "argmin" {
+		if in.Op == ops.ArgMin {
 			extra = 1
 		}
 		if out.DType != graph.I32 && out.DType != graph.U32 {
@@ -66,7 +67,7 @@ func alongProgram(in *Instr) (*Program, error) {
 		function, axis, args, threads = "number", p.Dimension, []Arg{Out(0)}, out.Shape[p.Dimension]
 		extra = in.Start(in.Results[0], axis)
 	default:
-		return nil, refuse("%s made by %T", in.Name, in.Prim)
+		return nil, refuse("%s made by %T", in.Name(), in.Prim)
 	}
 	outer, n, inner := x.Around(axis)
 	lines := outer * inner

@@ -3,6 +3,7 @@ package kernels
 import (
 	"slices"
 
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/primitives"
 )
 
@@ -10,7 +11,7 @@ import (
 func arrange() Kernel {
 	return Kernel{
 		Name:       "arrange",
-		Serves:     []string{"broadcast_in_dim", "transpose", "slice", "rev", "concatenate", "pad", "shard_part", "copy"},
+		Serves:     []ops.Op{ops.BroadcastInDim, ops.Transpose, ops.Slice, ops.Rev, ops.Concatenate, ops.Pad, ops.ShardPart, ops.Copy},
 		Primitives: []string{"broadcast_in_dim", "transpose", "slice", "rev", "concatenate", "pad"},
 		Doc:        "elements copied from one layout to another",
 		Functions:  moveFunctions(),
@@ -23,10 +24,10 @@ func arrangeProgram(in *Instr) (*Program, error) {
 	whole := rowMajor(out.Shape)
 	first := in.Args[0].Type.Shape
 	b := box{shape: out.Shape, to: whole}
-	switch in.Name { // only the instructions of this name, not those that something else was lowered to
-	case "shard_part":
+	switch in.Op { // only these instructions, not those that something else was lowered to
+	case ops.ShardPart:
 		return in.shardPart()
-	case "copy":
+	case ops.Copy:
 		n := out.Len()
 		return in.boxes([]box{{shape: []int{n}, to: []int{1}, from: []int{1}}}, []int{0})
 	}
@@ -72,7 +73,7 @@ func arrangeProgram(in *Instr) (*Program, error) {
 	case primitives.PadOp:
 		return in.boxes([]box{{shape: out.Shape, to: whole, from: make([]int, len(out.Shape))}, surrounded(p, first, out.Shape)}, []int{1, 0})
 	default:
-		return nil, refuse("%s made by %T", in.Name, in.Prim)
+		return nil, refuse("%s made by %T", in.Name(), in.Prim)
 	}
 	return in.boxes([]box{b}, []int{0})
 }

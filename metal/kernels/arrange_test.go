@@ -95,8 +95,8 @@ func testPlaced(t *testing.T, rows, cols, wide int) {
 	p.options.Instructions = []string{"shard_part", "reduce_sum", "reduce_max", "reduce_min", "transpose"}
 	p.check(t, false)
 	for _, in := range p.plan(t, false).Instrs { // also those of some axes only
-		if !in.On && !in.Communicates() && !strings.HasPrefix(in.Name, "part") {
-			t.Errorf("the host runs %s because %q", in.Name, in.Why)
+		if !in.On && !in.Communicates() && !strings.HasPrefix(in.Name(), "part") {
+			t.Errorf("the host runs %s because %q", in.Name(), in.Why)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/primitives"
 )
 
@@ -14,7 +15,7 @@ const headMost = 128
 
 func attentionKernel() Kernel {
 	return Kernel{
-		Name: "attention", Serves: []string{"attention"}, Primitives: []string{"attention"},
+		Name: "attention", Serves: []ops.Op{ops.Attention}, Primitives: []string{"attention"},
 		Doc:       "attention with all its options, a tile of queries per threadgroup over tiles of keys and values, in simdgroup matrices; for up to 4 queries, parts of the keys per threadgroup. A NaN or an infinity also reaches the 7 tokens beside its own",
 		Functions: slices.Concat(attentionForward(), decodeFunctions(), checkFunctions()),
 		Build:     attentionProgram,
@@ -24,7 +25,7 @@ func attentionKernel() Kernel {
 
 func attentionGradKernel() Kernel {
 	return Kernel{
-		Name: "attention_grad", Serves: []string{"attention_grad"}, Primitives: []string{"attention_grad"},
+		Name: "attention_grad", Serves: []ops.Op{ops.AttentionGrad}, Primitives: []string{"attention_grad"},
 		Doc:       "the gradient of attention: a tile of queries per threadgroup for dq, and of keys for dk and dv, whose heads of queries are added in order, in simdgroup matrices",
 		Functions: slices.Concat(attentionGradFunctions(), checkFunctions()),
 		Build:     attentionGradProgram,

@@ -3,6 +3,7 @@ package kernels
 import (
 	"slices"
 
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/primitives"
 )
 
@@ -10,7 +11,7 @@ import (
 // them.
 func batchRows() Kernel {
 	return Kernel{
-		Name: "batch_rows", Serves: []string{"rows_together", "rows_apart"}, Primitives: []string{"reshape"},
+		Name: "batch_rows", Serves: []ops.Op{ops.RowsTogether, ops.RowsApart}, Primitives: []string{"reshape"},
 		Doc:       "rows of a batch copied from the order in which ranks hold them, or to it",
 		Functions: moveFunctions(),
 		Build:     batchRowsProgram,
@@ -44,7 +45,7 @@ func batchRowsProgram(in *Instr) (*Program, error) {
 	if len(bs) > mostRuns {
 		return nil, refuse("copies %d pieces of rows, want at most %d", len(bs), mostRuns)
 	}
-	if in.Name == "rows_apart" {
+	if in.Op == ops.RowsApart {
 		for i, b := range bs {
 			bs[i] = box{shape: b.shape, to: b.from, from: b.to, toBegin: b.fromBegin, fromBegin: b.toBegin}
 		}
@@ -78,9 +79,9 @@ func (in *Instr) exchanged() (buf int, ok bool) {
 		at := &p.Instrs[i]
 		switch {
 		case !at.Communicates():
-		case in.Name == "rows_together" && slices.Contains(at.Out, in.Args[0].Buf):
+		case in.Op == ops.RowsTogether && slices.Contains(at.Out, in.Args[0].Buf):
 			return at.In[0], true
-		case in.Name == "rows_apart" && slices.Contains(at.In, in.Results[0].Buf):
+		case in.Op == ops.RowsApart && slices.Contains(at.In, in.Results[0].Buf):
 			return at.Out[0], true
 		}
 	}

@@ -28,7 +28,7 @@ func (d *device) Before(runtime.Observed) {}
 
 func (d *device) After(o runtime.Observed) {
 	in := kernels.Of(o.Plan, o.Index, o.Rank)
-	if in.Name != d.name || d.out != nil {
+	if in.Name() != d.name || d.out != nil {
 		return
 	}
 	p, _, err := kernels.Build(in)

@@ -2,12 +2,13 @@ package kernels
 
 import (
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/primitives"
 )
 
 func cacheUpdate() Kernel {
 	return Kernel{
-		Name: "cache_update", Serves: []string{"cache_update"}, Primitives: []string{"cache_update"},
+		Name: "cache_update", Serves: []ops.Op{ops.CacheUpdate}, Primitives: []string{"cache_update"},
 		Doc:       "rows of sequences written into their caches; a donated cache is not copied",
 		Functions: append(append([]Function{{Name: "cache_write", Threads: lineThreads}, {Name: "cache_write_q8_0", Threads: lineThreads}}, moveFunctions()...), checkFunctions()...),
 		Build:     cacheProgram,

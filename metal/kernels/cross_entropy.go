@@ -1,12 +1,13 @@
 package kernels
 
 import (
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/primitives"
 )
 
 func crossEntropy() Kernel {
 	return Kernel{
-		Name: "cross_entropy", Serves: []string{"cross_entropy", "cross_entropy_grad"}, Primitives: []string{"cross_entropy", "cross_entropy_grad"},
+		Name: "cross_entropy", Serves: []ops.Op{ops.CrossEntropy, ops.CrossEntropyGrad}, Primitives: []string{"cross_entropy", "cross_entropy_grad"},
 		Doc:       "the loss of each token, and its gradient, after a look at the labels; a threadgroup per token",
 		Functions: append(lineFunctions("cross_entropy", "cross_entropy_grad"), Function{Name: "check_indices", Threads: checkThreads, Memory: 4 * checkThreads}),
 		Build:     crossEntropyProgram,
@@ -26,7 +27,7 @@ func crossEntropyProgram(in *Instr) (*Program, error) {
 	}
 	ragged, zones := in.raggedness(l.count)
 	launch := Launch{
-		Source: Source{File: "cross_entropy.metal"}, Function: in.Name + "_" + suffix, Groups: [3]int{l.count, 1, 1}, Threads: [3]int{team(l.n), 1, 1},
+		Source: Source{File: "cross_entropy.metal"}, Function: lineFunction(in) + "_" + suffix, Groups: [3]int{l.count, 1, 1}, Threads: [3]int{team(l.n), 1, 1},
 	}
 	for i := range in.Args {
 		launch.Args = append(launch.Args, In(i))

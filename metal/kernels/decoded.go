@@ -5,13 +5,14 @@ import (
 	"strings"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/primitives"
 )
 
 // scaledMatmul serves products with 8-bit floats in scaled blocks.
 func scaledMatmul() Kernel {
 	return Kernel{
-		Name: "scaled_matmul", Serves: []string{"scaled_matmul", "grouped_scaled_matmul"}, Primitives: []string{"scaled_matmul", "grouped_scaled_matmul"},
+		Name: "scaled_matmul", Serves: []ops.Op{ops.ScaledMatMul, ops.GroupedScaledMatMul}, Primitives: []string{"scaled_matmul", "grouped_scaled_matmul"},
 		Doc:       "rows times matrices of 8-bit floats, in which each block of 128×128 has a scale, summed in f32, in tiles, or for few rows in vectors",
 		Functions: decodedFunctions("scaled_matmul"), Stack: 1,
 		Build: scaledProgram, Tolerance: tileTolerance(),
@@ -21,7 +22,7 @@ func scaledMatmul() Kernel {
 // affineMatmul serves products with matrices in MLX's affine quantization.
 func affineMatmul() Kernel {
 	return Kernel{
-		Name: "affine_matmul", Serves: []string{"affine_matmul", "grouped_affine_matmul"}, Primitives: []string{"affine_matmul", "grouped_affine_matmul"},
+		Name: "affine_matmul", Serves: []ops.Op{ops.AffineMatMul, ops.GroupedAffineMatMul}, Primitives: []string{"affine_matmul", "grouped_affine_matmul"},
 		Doc:       "rows times matrices of integers of 4 or 8 bits with scales and biases, summed in f32, in tiles, or for few rows in vectors",
 		Functions: decodedFunctions("affine_matmul"), Stack: 1,
 		Build: affineProgram, Tolerance: tileTolerance(),

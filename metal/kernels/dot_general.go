@@ -5,13 +5,14 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/primitives"
 )
 
 // dotGeneral serves products of arrays.
 func dotGeneral() Kernel {
 	return Kernel{
-		Name: "dot_general", Serves: []string{"dot_general", "dot_general_parts"}, Primitives: []string{"dot_general"},
+		Name: "dot_general", Serves: []ops.Op{ops.DotGeneral, ops.DotGeneral | ops.Parts}, Primitives: []string{"dot_general"},
 		Doc: "products of arrays with batches, summed over any dimensions in f32; of 32-bit integers too",
 		Functions: slices.Concat(dotTiles("dot_general"), dotTiles("grouped_matmul"), dotTiles("grouped_outer"),
 			matvecFunctions("dot_matvec", "_1", "_4"), matvecFunctions("grouped_matvec", ""), []Function{{Name: "dot_integers", Threads: dotIntegersThreads}}),

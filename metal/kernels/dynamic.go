@@ -1,12 +1,16 @@
 package kernels
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/gomoe/gomoe/lowering/ops"
+)
 
 // dynamic serves operations on boxes with start indices as arguments.
 func dynamic() Kernel {
 	return Kernel{
 		Name:       "dynamic",
-		Serves:     []string{"dynamic_slice", "dynamic_update_slice"},
+		Serves:     []ops.Op{ops.DynamicSlice, ops.DynamicUpdateSlice},
 		Primitives: []string{"dynamic_slice", "dynamic_update_slice"},
 		Doc:        "a box read from, or written to, where start indices say",
 		Functions:  moveFunctions(),
@@ -19,7 +23,7 @@ func dynamicProgram(in *Instr) (*Program, error) {
 		return nil, refuse("cuts ragged rows")
 	}
 	x, out := in.Args[0].Type, in.Results[0].Type
-	if in.Name == "dynamic_slice" {
+	if in.Op == ops.DynamicSlice {
 		b := box{shape: out.Shape, to: rowMajor(out.Shape), from: rowMajor(x.Shape)}
 		return in.dynamicBox(nil, b, x.Shape, b.from, 1, In(0), moveFrom)
 	}

@@ -64,7 +64,7 @@ func TestChainCut(t *testing.T) {
 	p.out = []string{z}
 	var got []string
 	for _, in := range p.plan(t, true).Instrs {
-		got = append(got, fmt.Sprintf("%v %s: %s", in.On, in.Name, in.Why))
+		got = append(got, fmt.Sprintf("%v %s: %s", in.On, in.Name(), in.Why))
 	}
 	require.Equal(t, []string{"true fused(add, exp): ",
 		"false fused(convert_element_type, sqrt, convert_element_type): no elements of f64, only of f32, bf16, f16, f8_e4m3, f8_e5m2, i32, u32, u8 and bool",
@@ -103,7 +103,7 @@ func TestCutChainsRun(t *testing.T) {
 			for _, in := range p.plan(t, true).Instrs {
 				if in.On {
 					on++
-					p.options.Instructions = append(p.options.Instructions, in.Name)
+					p.options.Instructions = append(p.options.Instructions, in.Name())
 				} else {
 					off++
 				}

@@ -1,12 +1,15 @@
 package kernels
 
-import "github.com/gomoe/gomoe/primitives"
+import (
+	"github.com/gomoe/gomoe/lowering/ops"
+	"github.com/gomoe/gomoe/primitives"
+)
 
 // epAlone places a rank's pairs among the rank's own pairs if nothing can be dropped and choices
 // travel with the rows, and rounds the counts of all up to whole zones.
 func epAlone() Kernel {
 	return Kernel{
-		Name: "ep_alone", Serves: []string{"ep_prepare_alone", "ep_padded"}, Primitives: []string{"ep_prepare"},
+		Name: "ep_alone", Serves: []ops.Op{ops.EPPrepareAlone, ops.EPPadded}, Primitives: []string{"ep_prepare"},
 		Doc:   "gives a rank's pairs places among its own, where nothing can be dropped, and says how long zones are; experts that there are not are errors",
 		Build: aloneProgram,
 		Functions: pairFunctions(explaining(
@@ -21,7 +24,7 @@ func aloneProgram(in *Instr) (*Program, error) {
 	if !ok {
 		return nil, refuse("comes from %T, want ep_prepare", in.Prim)
 	}
-	if in.Name == "ep_padded" {
+	if in.Op == ops.EPPadded {
 		return &Program{Launches: []Launch{each(file, "ep_padded", prim.Experts, In(0), Out(0), Params(prim.Experts), Params(prim.Align))}}, nil
 	}
 	p, fault, err := choicesOf(in, prim.Experts)

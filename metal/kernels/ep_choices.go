@@ -1,11 +1,14 @@
 package kernels
 
-import "github.com/gomoe/gomoe/primitives"
+import (
+	"github.com/gomoe/gomoe/lowering/ops"
+	"github.com/gomoe/gomoe/primitives"
+)
 
 // epChoices checks a rank's choices, which all ranks gather.
 func epChoices() Kernel {
 	return Kernel{
-		Name: "ep_choices", Serves: []string{"ep_choices"}, Primitives: []string{"ep_prepare", "ep_dispatch", "ep_combine"},
+		Name: "ep_choices", Serves: []ops.Op{ops.EPChoices}, Primitives: []string{"ep_prepare", "ep_dispatch", "ep_combine"},
 		Doc:       "copies which expert each of a rank's pairs chooses; experts that there are not are errors",
 		Build:     choicesProgram,
 		Functions: explaining(Function{"ep_choices_i32", copyThreads, 0}, Function{"ep_choices_i64", copyThreads, 0}),

@@ -1,10 +1,12 @@
 package kernels
 
+import "github.com/gomoe/gomoe/lowering/ops"
+
 // epCount counts a rank's pairs of each expert: those in the argument of ep_prepare, or
 // those in a routing that another primitive made.
 func epCount() Kernel {
 	return Kernel{
-		Name: "ep_count", Serves: []string{"ep_count"}, Primitives: []string{"ep_prepare", "ep_dispatch", "ep_combine"},
+		Name: "ep_count", Serves: []ops.Op{ops.EPCount}, Primitives: []string{"ep_prepare", "ep_dispatch", "ep_combine"},
 		Doc:   "counts how many of a rank's pairs choose each expert; experts that there are not are errors",
 		Build: countProgram,
 		Functions: pairFunctions(explaining(

@@ -2,13 +2,14 @@ package kernels
 
 import (
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/primitives"
 )
 
 // epInline packs rows followed by their choices, and locates the rows received in this form.
 func epInline() Kernel {
 	k := Kernel{
-		Name: "ep_inline", Serves: []string{"ep_pack_inline", "ep_arrived", "ep_from_segments"}, Primitives: []string{"ep_dispatch"},
+		Name: "ep_inline", Serves: []ops.Op{ops.EPPackInline, ops.EPArrived, ops.EPFromSegments}, Primitives: []string{"ep_dispatch"},
 		Doc:   "packs rows that travel with their choices, and finds from what has arrived the choices, and the rows of the zones",
 		Build: inlineProgram,
 		Functions: pairFunctions(
@@ -25,7 +26,7 @@ func epInline() Kernel {
 const inlineFile = "ep_inline.metal"
 
 func inlineProgram(in *Instr) (*Program, error) {
-	if in.Name == "ep_from_segments" {
+	if in.Op == ops.EPFromSegments {
 		rows := in.Args[0].Type.Len()
 		return &Program{Launches: []Launch{each(inlineFile, "ep_from_segments", rows, In(0), In(1), Out(0), Params(rows))}}, nil
 	}
@@ -33,7 +34,7 @@ func inlineProgram(in *Instr) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	if in.Name == "ep_arrived" {
+	if in.Op == ops.EPArrived {
 		return arrivedProgram(in, layer)
 	}
 	return packInlineProgram(in, layer)

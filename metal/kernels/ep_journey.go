@@ -2,13 +2,14 @@ package kernels
 
 import (
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/primitives"
 )
 
 // epJourney computes the rows that travel, and their rows in the zones.
 func epJourney() Kernel {
 	return Kernel{
-		Name: "ep_journey", Serves: []string{"ep_journey"}, Primitives: []string{"ep_dispatch", "ep_combine"},
+		Name: "ep_journey", Serves: []ops.Op{ops.EPJourney}, Primitives: []string{"ep_dispatch", "ep_combine"},
 		Doc:   "finds the rows that travel, once to each rank, and the rows of the zones that they fill, from the choices of all ranks",
 		Build: journeyProgram,
 		Functions: pairFunctions(

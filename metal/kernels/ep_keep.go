@@ -3,13 +3,14 @@ package kernels
 import (
 	"math"
 
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/primitives"
 )
 
 // epKeep drops the pairs of the whole batch exceeding the capacity.
 func epKeep() Kernel {
 	return Kernel{
-		Name: "ep_keep", Serves: []string{"ep_keep"}, Primitives: []string{"ep_prepare", "ep_dispatch", "ep_combine"},
+		Name: "ep_keep", Serves: []ops.Op{ops.EPKeep}, Primitives: []string{"ep_prepare", "ep_dispatch", "ep_combine"},
 		Doc:       "takes the pairs that the capacity drops out of the choices of all ranks",
 		Build:     keepProgram,
 		Functions: pairFunctions(Function{"ep_keep", 32, threadgroupMemory}),

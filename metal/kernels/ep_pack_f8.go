@@ -1,11 +1,14 @@
 package kernels
 
-import "github.com/gomoe/gomoe/graph"
+import (
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
+)
 
 // epPackF8 packs rows of the zones in 8 bits.
 func epPackF8() Kernel {
 	k := Kernel{
-		Name: "ep_pack_f8", Serves: []string{"ep_pack_rows_wire"}, Primitives: []string{"ep_combine"},
+		Name: "ep_pack_f8", Serves: []ops.Op{ops.EPPackRows | ops.Wire}, Primitives: []string{"ep_combine"},
 		Doc:   "packs the rows of a rank's experts, and their weights, for the way home in 8 bits, with a scale for each block of 128",
 		Build: packF8Program,
 	}

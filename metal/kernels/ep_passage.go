@@ -2,13 +2,14 @@ package kernels
 
 import (
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/primitives"
 )
 
 // epPassage locates and forwards the rows travelling through machines.
 func epPassage() Kernel {
 	k := Kernel{
-		Name: "ep_passage", Serves: []string{"ep_passage", "ep_pass"}, Primitives: []string{"ep_dispatch", "ep_combine"},
+		Name: "ep_passage", Serves: []ops.Op{ops.EPPassage, ops.EPPass}, Primitives: []string{"ep_dispatch", "ep_combine"},
 		Doc:   "finds the rows that travel through machines, once to each, and the rows of the zones that they fill, and passes rows on",
 		Build: passageProgram,
 		Functions: pairFunctions(
@@ -23,7 +24,7 @@ func epPassage() Kernel {
 
 func passageProgram(in *Instr) (*Program, error) {
 	const file = "ep_passage.metal"
-	if in.Name == "ep_pass" {
+	if in.Op == ops.EPPass {
 		n := len(in.Args) - 2
 		rows := in.Results[0].Type.Shape[0]
 		p := payloadOf(in.Args[:n], in.Results[0].Type.Shape[1])

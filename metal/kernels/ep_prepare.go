@@ -3,6 +3,7 @@ package kernels
 import (
 	"math"
 
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/primitives"
 )
 
@@ -10,7 +11,7 @@ import (
 // the global batch.
 func epPrepare() Kernel {
 	return Kernel{
-		Name: "ep_prepare", Serves: []string{"ep_prepare"}, Primitives: []string{"ep_prepare"},
+		Name: "ep_prepare", Serves: []ops.Op{ops.EPPrepare}, Primitives: []string{"ep_prepare"},
 		Doc:   "gives pairs their places in the queues of their experts, and drops those past the capacity",
 		Build: prepareProgram,
 		Functions: pairFunctions(

@@ -1,9 +1,11 @@
 package kernels
 
+import "github.com/gomoe/gomoe/lowering/ops"
+
 // epRecvOrder computes the destination row of each row that a rank receives.
 func epRecvOrder() Kernel {
 	return Kernel{
-		Name: "ep_recv_order", Serves: []string{"ep_recv_order"}, Primitives: []string{"ep_dispatch", "ep_combine"},
+		Name: "ep_recv_order", Serves: []ops.Op{ops.EPRecvOrder}, Primitives: []string{"ep_dispatch", "ep_combine"},
 		Doc:       "gives every row that arrives its place in the zones of the rank's experts",
 		Build:     recvOrderProgram,
 		Functions: []Function{{"ep_recv_order", recvThreads, threadgroupMemory}},

@@ -4,17 +4,18 @@ import (
 	"fmt"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
 )
 
 // epRows copies rows to the wire, from the wire, and from tokens to experts' zones.
 func epRows() Kernel {
 	k := Kernel{
-		Name: "ep_rows", Serves: []string{"ep_pack", "ep_pack_rows", "ep_place", "ep_permute", "ep_spread", "ep_place_weights", "ep_permute_weights"},
+		Name: "ep_rows", Serves: []ops.Op{ops.EPPack, ops.EPPackRows, ops.EPPlace, ops.EPPermute, ops.EPSpread, ops.EPPlace | ops.OnlyWeights, ops.EPPermute | ops.OnlyWeights},
 		Primitives: []string{"ep_dispatch", "ep_combine"},
 		Doc:        "copies rows, and the weights that travel along, to the wire, from it, or to the order of experts",
 		Build:      rowsProgram,
 	}
-	for _, f := range append(k.Serves, "ep_gaps") {
+	for _, f := range []string{"ep_pack", "ep_pack_rows", "ep_place", "ep_permute", "ep_spread", "ep_place_weights", "ep_permute_weights", "ep_gaps"} {
 		for _, unit := range []string{"1", "2", "4", "16"} {
 			k.Functions = append(k.Functions, Function{f + "_" + unit, copyThreads, 0})
 		}
@@ -121,13 +122,13 @@ func evenColumns(in *Instr, rows Operand) error {
 
 func rowsProgram(in *Instr) (*Program, error) {
 	prog := &Program{}
-	if in.Name == "ep_pack_rows" || in.Name == "ep_spread" {
+	if in.Op == ops.EPPackRows || in.Op == ops.EPSpread {
 		if err := evenColumns(in, in.Args[0]); err != nil {
 			return nil, err
 		}
 	}
-	switch in.Name {
-	case "ep_pack":
+	switch in.Op {
+	case ops.EPPack:
 		n := len(in.Args) - 1
 		leave, tokens := in.Args[n].Type.Len(), in.Args[0].Type.Shape[0]
 		p := payloadOf(in.Args[:n], in.Results[0].Type.Shape[1])
@@ -135,12 +136,12 @@ func rowsProgram(in *Instr) (*Program, error) {
 			p.weight *= in.Args[1].Type.Shape[1] // a row has the weights of all its choices
 		}
 		prog.Launches = []Launch{p.launch("ep_pack", leave, In(0), second(In, n == 2), In(n), Out(0), p.params(leave, 1, tokens, 0, 0))}
-	case "ep_pack_rows":
+	case ops.EPPackRows:
 		n := len(in.Args) - 2
 		p, items := payloadOf(in.Args[:n], in.Results[0].Type.Shape[1]), min(in.Args[n].Type.Len(), in.Results[0].Type.Shape[0])
 		params := p.params(items, 1, in.Args[0].Type.Shape[0], in.Args[n+1].Type.Len(), in.Align)
 		prog.Launches = []Launch{p.launch("ep_pack_rows", items, In(0), second(In, n == 2), In(n), In(n+1), Out(0), params)}
-	case "ep_place":
+	case ops.EPPlace:
 		wire := in.Args[0].Type.Shape
 		p := payloadOf(in.Results, wire[1])
 		rows, weights, choice, k := in.Results[0].Type.Shape[0], Out(0), In(1), 1
@@ -150,14 +151,14 @@ func rowsProgram(in *Instr) (*Program, error) {
 		items := min(rows, in.Args[1].Type.Len())
 		prog.Launches = []Launch{p.launch("ep_place", items, In(0), In(1), choice, Out(0), weights, p.params(items, k, wire[0], 0, 0))}
 		prog.Launches = append(prog.Launches, p.gaps(in, Out(0), weights, rows)...)
-	case "ep_permute":
+	case ops.EPPermute:
 		n := len(in.Args) - 2
 		p, pairs := payloadOf(in.Args[:n], 0), in.Args[n].Type.Len()
 		rows, weights := in.Results[0].Type.Shape[0], second(Out, n == 2)
 		params := p.params(pairs, in.Args[n].Type.Shape[1], min(rows, in.Args[n+1].Type.Len()), in.Experts(), in.Align)
 		prog.Launches = []Launch{p.launch("ep_permute", pairs, In(0), second(In, n == 2), In(n), In(n+1), Out(0), weights, params)}
 		prog.Launches = append(prog.Launches, p.gaps(in, Out(0), weights, rows)...)
-	case "ep_place_weights":
+	case ops.EPPlace | ops.OnlyWeights:
 		entry := in.plan.Bufs[in.Args[0].Buf].Packed
 		p := weightsOf(entry[1].DType, int(entry[0].Bytes()), in.Args[0].Type.Shape[1])
 		rows := in.Results[0].Type.Len()
@@ -165,12 +166,12 @@ func rowsProgram(in *Instr) (*Program, error) {
 		prog.Launches = []Launch{p.launchIn("ep_rows.metal", "ep_place_weights", 1, items, In(0), In(1), In(2), Out(0), p.params(items, entry[1].Len(), in.Args[0].Type.Shape[0], 0, 0))}
 		p.values = 0
 		prog.Launches = append(prog.Launches, p.gaps(in, Out(0), Out(0), rows)...)
-	case "ep_permute_weights":
+	case ops.EPPermute | ops.OnlyWeights:
 		p, pairs, rows := weightsOf(in.Args[0].Type.DType, 0, 0), in.Args[1].Type.Len(), in.Results[0].Type.Len()
 		params := p.params(pairs, in.Args[1].Type.Shape[1], min(rows, in.Args[2].Type.Len()), in.Experts(), in.Align)
 		prog.Launches = []Launch{p.launchIn("ep_rows.metal", "ep_permute_weights", 1, pairs, In(0), In(1), In(2), Out(0), params)}
 		prog.Launches = append(prog.Launches, p.gaps(in, Out(0), Out(0), rows)...)
-	case "ep_spread":
+	case ops.EPSpread:
 		n := len(in.Args) - 2
 		p, pairs := payloadOf(in.Args[:n], in.Results[0].Type.Shape[2]), in.Args[n].Type.Len()
 		params := p.params(pairs, 1, min(in.Args[0].Type.Shape[0], in.Args[n+1].Type.Len()), 0, 0)

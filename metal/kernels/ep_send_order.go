@@ -1,11 +1,14 @@
 package kernels
 
-import "github.com/gomoe/gomoe/primitives"
+import (
+	"github.com/gomoe/gomoe/lowering/ops"
+	"github.com/gomoe/gomoe/primitives"
+)
 
 // epSendOrder orders a rank's pairs by expert.
 func epSendOrder() Kernel {
 	return Kernel{
-		Name: "ep_send_order", Serves: []string{"ep_send_order"}, Primitives: []string{"ep_dispatch", "ep_combine"},
+		Name: "ep_send_order", Serves: []ops.Op{ops.EPSendOrder}, Primitives: []string{"ep_dispatch", "ep_combine"},
 		Doc:       "gives every pair its place among the rows that leave, in order of (expert, token, choice)",
 		Build:     sendOrderProgram,
 		Functions: pairFunctions(Function{"ep_send_order", 32, threadgroupMemory}),

@@ -1,9 +1,11 @@
 package kernels
 
+import "github.com/gomoe/gomoe/lowering/ops"
+
 // epSlots lists the rows of the zones that each row which has arrived fills.
 func epSlots() Kernel {
 	return Kernel{
-		Name: "ep_slots", Serves: []string{"ep_slots"}, Primitives: []string{"ep_dispatch", "ep_combine"},
+		Name: "ep_slots", Serves: []ops.Op{ops.EPSlots}, Primitives: []string{"ep_dispatch", "ep_combine"},
 		Doc:       "lists, for every row that has arrived and every choice of its token, the row of the zones",
 		Build:     slotsProgram,
 		Functions: []Function{{"slots_clear", copyThreads, 0}, {"slots_set", copyThreads, 0}},

@@ -2,15 +2,15 @@ package kernels
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
 )
 
 // epSum adds the rows of each token, in the order of its choices.
 func epSum() Kernel {
 	k := Kernel{
-		Name: "ep_sum", Serves: []string{"ep_sum", "ep_sum_ranks", "ep_sum_wire", "ep_sum_ranks_wire"}, Primitives: []string{"ep_combine"},
+		Name: "ep_sum", Serves: []ops.Op{ops.EPSum, ops.EPSumRanks, ops.EPSum | ops.Wire, ops.EPSumRanks | ops.Wire}, Primitives: []string{"ep_combine"},
 		Doc:   "adds the rows of each token in the order of its choices, in f32, rounded at most once, and brings weights home",
 		Build: sumProgram,
 		Functions: []Function{
@@ -31,7 +31,7 @@ func mixed() []string {
 // epPackSums adds the rows of the zones for each received row.
 func epPackSums() Kernel {
 	k := Kernel{
-		Name: "ep_pack_sums", Serves: []string{"ep_pack_sums", "ep_sum_machine", "ep_pack_sums_wire", "ep_sum_machine_wire"}, Primitives: []string{"ep_combine"},
+		Name: "ep_pack_sums", Serves: []ops.Op{ops.EPPackSums, ops.EPSumMachine, ops.EPPackSums | ops.Wire, ops.EPSumMachine | ops.Wire}, Primitives: []string{"ep_combine"},
 		Doc:   "adds the rows of a rank's experts for each row that has arrived, in the order of choices, in f32, rounded at most once, for the way home",
 		Build: packSumsProgram,
 		Functions: []Function{
@@ -47,7 +47,7 @@ func epPackSums() Kernel {
 // epMachineSum adds the rows of each token returned through machines.
 func epMachineSum() Kernel {
 	k := Kernel{
-		Name: "ep_machine_sum", Serves: []string{"ep_sum_machines", "ep_sum_machines_wire"}, Primitives: []string{"ep_combine"},
+		Name: "ep_machine_sum", Serves: []ops.Op{ops.EPSumMachines, ops.EPSumMachines | ops.Wire}, Primitives: []string{"ep_combine"},
 		Doc:   "adds the sums of machines for each token, in the order of its choices, in f32, rounded at most once, and brings weights home",
 		Build: sumMachinesProgram,
 	}
@@ -165,7 +165,7 @@ func sumProgram(in *Instr) (*Program, error) {
 		n := len(in.Args) - 2
 		place, order, weights = In(n), In(n+1), second(In, p.weight > 0)
 		s.choices, s.places, s.where = in.Args[n].Type.Shape[1], in.Args[n+1].Type.Len(), inZones
-	case strings.HasPrefix(in.Name, "ep_sum_ranks"):
+	case in.op().Plain() == ops.EPSumRanks:
 		place = In(1)
 		s.choices, s.where = in.Args[1].Type.Shape[1], inCommon
 	case len(in.Args) == 2:
@@ -226,7 +226,7 @@ func sumMachineProgram(in *Instr) (*Program, error) {
 }
 
 func packSumsProgram(in *Instr) (*Program, error) {
-	if strings.HasPrefix(in.Name, "ep_sum_machine") {
+	if in.op().Plain() == ops.EPSumMachine {
 		return sumMachineProgram(in)
 	}
 	if err := evenColumns(in, in.Args[0]); err != nil {

@@ -1,11 +1,14 @@
 package kernels
 
-import "github.com/gomoe/gomoe/primitives"
+import (
+	"github.com/gomoe/gomoe/lowering/ops"
+	"github.com/gomoe/gomoe/primitives"
+)
 
 // epTable counts the pairs of every source from the choices of all.
 func epTable() Kernel {
 	return Kernel{
-		Name: "ep_table", Serves: []string{"ep_table"}, Primitives: []string{"ep_prepare", "ep_dispatch", "ep_combine"},
+		Name: "ep_table", Serves: []ops.Op{ops.EPTable}, Primitives: []string{"ep_prepare", "ep_dispatch", "ep_combine"},
 		Doc:       "counts how many pairs of each rank choose each expert, from the choices of all ranks",
 		Build:     tableProgram,
 		Functions: []Function{{"ep_table", tableThreads, threadgroupMemory}},
@@ -50,13 +53,13 @@ func (in *Instr) tokenAxes() (axes []string, ok bool) {
 		if len(at.In) < 2 || p.Root(at.In[1]) != table {
 			continue
 		}
-		if _, ok := at.Prim.(primitives.PrepareOp); ok && at.Name == "ep_prepare" {
+		if _, ok := at.Prim.(primitives.PrepareOp); ok && at.Op == ops.EPPrepare {
 			return p.Bufs[at.In[0]].Spec.At(0), true
 		}
-		switch at.Name {
-		case "ep_journey":
+		switch at.Op {
+		case ops.EPJourney:
 			return p.Bufs[at.Out[1]].Spec.At(0), true
-		case "ep_passage":
+		case ops.EPPassage:
 			return p.Bufs[at.Out[2]].Spec.At(0), true
 		}
 	}

@@ -1,9 +1,11 @@
 package kernels
 
+import "github.com/gomoe/gomoe/lowering/ops"
+
 // epZones counts the rows of each of a rank's experts.
 func epZones() Kernel {
 	return Kernel{
-		Name: "ep_zones", Serves: []string{"ep_zones"}, Primitives: []string{"ep_dispatch", "ep_combine"},
+		Name: "ep_zones", Serves: []ops.Op{ops.EPZones}, Primitives: []string{"ep_dispatch", "ep_combine"},
 		Doc:       "counts the rows of each of the rank's experts",
 		Build:     zonesProgram,
 		Functions: []Function{{"ep_zones", 32, 0}},

@@ -6,71 +6,72 @@ import (
 	"sync"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// expressions returns the elementwise primitives by name. The map must not be changed. The
+// expressions returns the expressions of elementwise operations. The map must not be changed. The
 // errors of Metal's functions are those in its specification with fast math off, table
 // "accuracy of math functions". The host's errors are added: half an ulp, except for what
 // vector.Exp documents.
-var expressions = sync.OnceValue(func() map[string]expression {
-	return map[string]expression{
-		"full":    {of: fullOf},
-		"add_any": {of: sumOf},
+var expressions = sync.OnceValue(func() map[ops.Op]expression {
+	return map[ops.Op]expression{
+		ops.Full:   {of: fullOf},
+		ops.AddAny: {of: sumOf},
 
-		"neg":    {of: byType("-%s", "wrap_sub({t}(0), %s)")},
-		"abs":    {of: byType("fabs(%s)", "%[1]s < 0 ? wrap_sub(0, %[1]s) : %[1]s")},
-		"sign":   {of: byType("%[1]s > 0.0f ? 1.0f : %[1]s < 0.0f ? -1.0f : %[1]s", "%[1]s > 0 ? {t}(1) : %[1]s < 0 ? {t}(-1) : {t}(0)")},
-		"square": {of: byType("%[1]s * %[1]s", "wrap_mul(%[1]s, %[1]s)")},
-		"floor":  {of: always("floor(%s)")},
-		"ceil":   {of: always("ceil(%s)")},
-		"sqrt":   {of: always("precise::sqrt(%s)")},
-		"round":  {of: roundOf},
+		ops.Neg:    {of: byType("-%s", "wrap_sub({t}(0), %s)")},
+		ops.Abs:    {of: byType("fabs(%s)", "%[1]s < 0 ? wrap_sub(0, %[1]s) : %[1]s")},
+		ops.Sign:   {of: byType("%[1]s > 0.0f ? 1.0f : %[1]s < 0.0f ? -1.0f : %[1]s", "%[1]s > 0 ? {t}(1) : %[1]s < 0 ? {t}(-1) : {t}(0)")},
+		ops.Square: {of: byType("%[1]s * %[1]s", "wrap_mul(%[1]s, %[1]s)")},
+		ops.Floor:  {of: always("floor(%s)")},
+		ops.Ceil:   {of: always("ceil(%s)")},
+		ops.Sqrt:   {of: always("precise::sqrt(%s)")},
+		ops.Round:  {of: roundOf},
 
-		"rsqrt":    {of: always("1.0f / precise::sqrt(%s)"), ulps: 2},
-		"exp":      {of: always("precise::exp(%s)"), ulps: 6},
-		"expm1":    {of: always("exp_less_1(%s)"), ulps: 12},
-		"log":      {of: always("precise::log(%s)"), ulps: 6},
-		"log1p":    {of: always("log_1_plus(%s)"), ulps: 12},
-		"sin":      {of: always("precise::sin(%s)"), ulps: 6},
-		"cos":      {of: always("precise::cos(%s)"), ulps: 6},
-		"tanh":     {of: always("precise::tanh(%s)"), ulps: 8},
-		"logistic": {of: always("logistic(%s)"), ulps: 12},
-		"erf":      {of: always("erf_of(%s)"), ulps: 8},
+		ops.Rsqrt:    {of: always("1.0f / precise::sqrt(%s)"), ulps: 2},
+		ops.Exp:      {of: always("precise::exp(%s)"), ulps: 6},
+		ops.Expm1:    {of: always("exp_less_1(%s)"), ulps: 12},
+		ops.Log:      {of: always("precise::log(%s)"), ulps: 6},
+		ops.Log1p:    {of: always("log_1_plus(%s)"), ulps: 12},
+		ops.Sin:      {of: always("precise::sin(%s)"), ulps: 6},
+		ops.Cos:      {of: always("precise::cos(%s)"), ulps: 6},
+		ops.Tanh:     {of: always("precise::tanh(%s)"), ulps: 8},
+		ops.Logistic: {of: always("logistic(%s)"), ulps: 12},
+		ops.Erf:      {of: always("erf_of(%s)"), ulps: 8},
 
-		"add": {of: byType("%s + %s", "wrap_add(%s, %s)")},
-		"sub": {of: byType("%s - %s", "wrap_sub(%s, %s)")},
-		"mul": {of: byType("%s * %s", "wrap_mul(%s, %s)")},
-		"div": {of: byType("%s / %s", "whole_div(%s, %s)")},
-		"rem": {of: byType("remainder_of(%s, %s)", "whole_rem(%s, %s)")},
-		"pow": {of: always("precise::pow(%s, %s)"), ulps: 18},
-		"max": extreme("maximum", "%s || %s"),
-		"min": extreme("minimum", "%s && %s"),
+		ops.Add: {of: byType("%s + %s", "wrap_add(%s, %s)")},
+		ops.Sub: {of: byType("%s - %s", "wrap_sub(%s, %s)")},
+		ops.Mul: {of: byType("%s * %s", "wrap_mul(%s, %s)")},
+		ops.Div: {of: byType("%s / %s", "whole_div(%s, %s)")},
+		ops.Rem: {of: byType("remainder_of(%s, %s)", "whole_rem(%s, %s)")},
+		ops.Pow: {of: always("precise::pow(%s, %s)"), ulps: 18},
+		ops.Max: extreme("maximum", "%s || %s"),
+		ops.Min: extreme("minimum", "%s && %s"),
 
-		"eq": ordered("=="),
-		"ne": ordered("!="),
-		"lt": ordered("<"),
-		"le": ordered("<="),
-		"gt": ordered(">"),
-		"ge": ordered(">="),
+		ops.Eq: ordered("=="),
+		ops.Ne: ordered("!="),
+		ops.Lt: ordered("<"),
+		ops.Le: ordered("<="),
+		ops.Gt: ordered(">"),
+		ops.Ge: ordered(">="),
 
-		"not": boolOrInt("!%s", "{t}(~%s)"),
-		"and": boolOrInt("%s && %s", "{t}(%s & %s)"),
-		"or":  boolOrInt("%s || %s", "{t}(%s | %s)"),
-		"xor": boolOrInt("%s != %s", "{t}(%s ^ %s)"),
+		ops.Not: boolOrInt("!%s", "{t}(~%s)"),
+		ops.And: boolOrInt("%s && %s", "{t}(%s & %s)"),
+		ops.Or:  boolOrInt("%s || %s", "{t}(%s | %s)"),
+		ops.Xor: boolOrInt("%s != %s", "{t}(%s ^ %s)"),
 
-		"select_n":             {of: selectOf},
-		"clamp":                {of: clampOf},
-		"convert_element_type": {of: convertOf},
-		"is_finite":            {of: always("isfinite(%s)")},
+		ops.SelectN:            {of: selectOf},
+		ops.Clamp:              {of: clampOf},
+		ops.ConvertElementType: {of: convertOf},
+		ops.IsFinite:           {of: always("isfinite(%s)")},
 
-		"silu":        {of: always("%[1]s * logistic(%[1]s)"), ulps: 14},
-		"silu_grad":   {of: always("%[2]s * silu_slope(%[1]s, logistic(%[1]s))"), ulps: 24, cancels: true},
-		"swiglu":      {of: always("%[1]s * logistic(%[1]s) * %[2]s"), ulps: 16},
-		"swiglu_grad": {of: swigluGradOf, ulps: 24, cancels: true},
-		"gelu":        {of: geluOf("%s(%s)", "gelu", "gelu_tanh"), ulps: 32},
-		"gelu_grad":   {of: geluOf("%[3]s * %[1]s(%[2]s)", "gelu_slope", "gelu_tanh_slope"), ulps: 32, cancels: true},
-		"adamw":       {of: adamWOf, ulps: 16, cancels: true},
+		ops.SiLU:       {of: always("%[1]s * logistic(%[1]s)"), ulps: 14},
+		ops.SiLUGrad:   {of: always("%[2]s * silu_slope(%[1]s, logistic(%[1]s))"), ulps: 24, cancels: true},
+		ops.SwiGLU:     {of: always("%[1]s * logistic(%[1]s) * %[2]s"), ulps: 16},
+		ops.SwiGLUGrad: {of: swigluGradOf, ulps: 24, cancels: true},
+		ops.GELU:       {of: geluOf("%s(%s)", "gelu", "gelu_tanh"), ulps: 32},
+		ops.GELUGrad:   {of: geluOf("%[3]s * %[1]s(%[2]s)", "gelu_slope", "gelu_tanh_slope"), ulps: 32, cancels: true},
+		ops.AdamW:      {of: adamWOf, ulps: 16, cancels: true},
 	}
 })
 

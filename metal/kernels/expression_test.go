@@ -24,7 +24,10 @@ func notMade() map[string]string {
 // which is one that says so by being constant where its arguments are, or updates
 // parameters; and a primitive for every expression.
 func TestExpressions(t *testing.T) {
-	table := expressions()
+	table := map[string]expression{}
+	for op, e := range expressions() {
+		table[op.String()] = e
+	}
 	served := map[string]bool{}
 	for _, k := range elementwise() {
 		for _, name := range k.Primitives {

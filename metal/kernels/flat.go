@@ -4,24 +4,25 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 )
 
 // flat serves elementwise instructions and chains of them. Each gets a generated
 // function.
 func flat() Kernel {
-	serves := []string{Fused}
+	serves := slices.SortedFunc(maps.Keys(expressions()), func(a, b ops.Op) int { return strings.Compare(a.String(), b.String()) })
 	var prims []string
-	for name := range expressions() {
-		prims = append(prims, name)
+	for _, op := range serves {
+		prims = append(prims, op.String())
 	}
-	slices.Sort(prims)
 	return Kernel{
 		Name:       "flat",
-		Serves:     append(serves, prims...),
+		Serves:     append([]ops.Op{ops.Fused}, serves...),
 		Primitives: prims,
 		Doc:        "elementwise operations, one after another on each element",
 		Build:      flatProgram,
@@ -187,9 +188,10 @@ func (f *flatWriter) part(index int, in *lowering.Instr) error {
 		f.made[in.Out[0]] = kept{p.x[0], p.out[0]}
 		return nil
 	}
-	e, ok := expressions()[in.Name]
+	op, _ := in.Op.(ops.Op)
+	e, ok := expressions()[op]
 	if !ok {
-		return refuse("no expression for %s", in.Name)
+		return refuse("no expression for %s", in.Name())
 	}
 	results, err := e.of(p)
 	if err != nil {

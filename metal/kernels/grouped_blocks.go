@@ -1,12 +1,15 @@
 package kernels
 
-import "github.com/gomoe/gomoe/graph"
+import (
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
+)
 
 func groupedBlocks() Kernel {
 	functions := append(tileFunctions("grouped_blocks", anyBlocks), Function{Name: "weigh_rows", Threads: lineThreads})
 	functions = append(functions, matvecFunctions("grouped_matvec", "")...)
 	return Kernel{
-		Name: "grouped_blocks", Serves: []string{"grouped_matmul_blocks", "grouped_matmul_blocks_weighted"}, Primitives: []string{"grouped_matmul"},
+		Name: "grouped_blocks", Serves: []ops.Op{ops.GroupedMatMul | ops.Blocks, ops.GroupedMatMul | ops.Blocks | ops.Weighted}, Primitives: []string{"grouped_matmul"},
 		Doc:       "every row times the matrix of its expert, in blocks of any type, in tiles, or for few rows in vectors; rows with weight 0 cost nothing",
 		Functions: functions, Stack: 1,
 		Build: groupedBlocksProgram, Tolerance: blocksTolerance(),
@@ -15,7 +18,7 @@ func groupedBlocks() Kernel {
 
 func dotBlocks() Kernel {
 	return Kernel{
-		Name: "dot_blocks", Serves: []string{"dot_general_blocks"}, Primitives: []string{"dot_general"},
+		Name: "dot_blocks", Serves: []ops.Op{ops.DotGeneral | ops.Blocks}, Primitives: []string{"dot_general"},
 		Doc:       "products of arrays with weights in blocks, which are decoded as they are brought to threadgroup memory",
 		Functions: dotGeneral().Functions, Build: dotProgram, Tolerance: blocksTolerance(),
 	}

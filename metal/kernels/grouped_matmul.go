@@ -1,12 +1,15 @@
 package kernels
 
-import "github.com/gomoe/gomoe/graph"
+import (
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
+)
 
 // groupedMatmul serves products of experts' rows with the experts' matrices: the layer of
 // experts itself, and, with the matrices transposed, the cotangent of the rows.
 func groupedMatmul() Kernel {
 	return Kernel{
-		Name: "grouped_matmul", Serves: []string{"grouped_matmul", "grouped_matmul_parts", "grouped_matmul_gathered"}, Primitives: []string{"grouped_matmul"},
+		Name: "grouped_matmul", Serves: []ops.Op{ops.GroupedMatMul, ops.GroupedMatMul | ops.Parts, ops.GroupedMatMul | ops.Indexed}, Primitives: []string{"grouped_matmul"},
 		Doc:       "every row, where it is or through an index, times the matrix of its expert, or the transposed one, summed in f32",
 		Functions: throughFunctions(append(tileFunctions("grouped_matmul", graph.NoDType, graph.F32, anyBlocks), matvecFunctions("grouped_matvec", "")...)),
 		Stack:     1,

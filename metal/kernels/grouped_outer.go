@@ -1,11 +1,14 @@
 package kernels
 
-import "github.com/gomoe/gomoe/graph"
+import (
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
+)
 
 // groupedOuter serves sums of outer products of experts' rows: the gradient of the matrices.
 func groupedOuter() Kernel {
 	return Kernel{
-		Name: "grouped_outer", Serves: []string{"grouped_outer", "grouped_outer_parts", "grouped_outer_gathered", "grouped_outer_right_gathered"}, Primitives: []string{"grouped_outer"},
+		Name: "grouped_outer", Serves: []ops.Op{ops.GroupedOuter, ops.GroupedOuter | ops.Parts, ops.GroupedOuter | ops.Indexed, ops.GroupedOuter | ops.Right}, Primitives: []string{"grouped_outer"},
 		Doc:       "for every expert the sum of its rows' outer products, of rows where they are or through an index, in f32, zeros for one without rows",
 		Functions: throughFunctions(tileFunctions("grouped_outer", graph.NoDType, graph.F32)),
 		Stack:     3, // the result, behind rows, cotangents and counts
@@ -25,7 +28,7 @@ func groupedSums(in *Instr, x, y, sums, experts int) (*Program, error) {
 		return nil, refuse("rows that are no experts'")
 	}
 	// The rows that an index may lead to are the left ones, or the right ones.
-	right := in.Name == "grouped_outer_right_gathered"
+	right := in.Op == ops.GroupedOuter|ops.Right
 	deep := x
 	if right {
 		deep = y

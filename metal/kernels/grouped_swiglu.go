@@ -2,13 +2,14 @@ package kernels
 
 import (
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/primitives"
 )
 
 // groupedSwiGLU serves the products of experts' rows with gate and up, and swiglu of the two.
 func groupedSwiGLU() Kernel {
 	return Kernel{
-		Name: "grouped_swiglu", Serves: []string{"grouped_swiglu", "grouped_swiglu_gathered", "grouped_swiglu_blocks"}, Primitives: []string{"grouped_matmul", "swiglu"},
+		Name: "grouped_swiglu", Serves: []ops.Op{ops.GroupedSwiGLU, ops.GroupedSwiGLU | ops.Indexed, ops.GroupedSwiGLU | ops.Blocks}, Primitives: []string{"grouped_matmul", "swiglu"},
 		Doc:       "silu(gate)·up of every row, where it is or through an index, and two matrices of its expert, of any type that products have, in tiles, or for few rows in vectors; the products are not written",
 		Functions: throughFunctions(append(tileFunctions("grouped_swiglu", graph.NoDType, anyBlocks), matvecFunctions("grouped_swiglu", "")...)),
 		Stack:     1, Stacks: 2,

@@ -4,6 +4,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -58,6 +59,12 @@ func (in *Instr) Operand(b int) Operand {
 		in.uneven = append(in.uneven, b)
 	}
 	return Operand{buf.On(in.Mesh, in.rank), buf.Spec.Ragged != nil, b}
+}
+
+// op returns the operation, None if package ops does not declare it.
+func (in *Instr) op() ops.Op {
+	op, _ := in.Op.(ops.Op)
+	return op
 }
 
 // Root returns the buffer that owns the memory of b. Parts of a fused instruction may name a

@@ -8,19 +8,17 @@ import (
 	"sync"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
 )
-
-// Fused stands in Kernel.Serves for all instructions of several parts, whatever the parts
-// are.
-const Fused = "fused"
 
 // Kernel serves instructions of one kind.
 type Kernel struct {
 	Name string // of the concept; also the name of its files
-	// Serves lists the names of the instructions that the kernel serves, with Fused for
-	// instructions of several parts. Primitives lists the primitives that they come from.
-	Serves, Primitives []string
-	Doc                string // what it does, in one line
+	// Serves lists the operations that the kernel serves; ops.Fused stands for all chains.
+	// Primitives lists the primitives that they come from.
+	Serves     []ops.Op
+	Primitives []string
+	Doc        string // what it does, in one line
 	// Functions lists the functions of the source that launches use, with their limits.
 	Functions []Function
 	// Stack is the index of the operand that is a stack of experts' matrices, 0 if there is none. Operands are the arguments, followed by the
@@ -29,7 +27,7 @@ type Kernel struct {
 	Stack int
 	// Stacks is how many operands from Stack on are such stacks; 0 counts as 1.
 	Stacks int
-	// Build returns what the device does for an instruction with one of these names. If the
+	// Build returns what the device does for an instruction of one of these operations. If the
 	// error is a RefusalError, the host runs the instruction.
 	Build func(in *Instr) (*Program, error)
 	// Tolerance is the accepted difference from the host kernel's results, unless the Program has a Tolerance of its own.
@@ -77,11 +75,7 @@ func Build(in *Instr) (p *Program, by *Kernel, err error) {
 	if in.Keeps || len(in.Kept) > 0 {
 		return nil, nil, refuse("works on copies, which the host's plans have")
 	}
-	kind := in.Name
-	if len(in.Chain) > 0 {
-		kind = Fused
-	}
-	by, ok := serving()[kind]
+	by, ok := serving()[in.op()]
 	if !ok {
 		return nil, nil, refuse("there is no kernel for it")
 	}
@@ -98,19 +92,19 @@ func Build(in *Instr) (p *Program, by *Kernel, err error) {
 	if p, err = by.Build(in); err != nil {
 		var r *RefusalError
 		if !errors.As(err, &r) {
-			err = fmt.Errorf("kernels: %s: %w", in.Name, err)
+			err = fmt.Errorf("kernels: %s: %w", in.Name(), err)
 		}
 		return nil, by, err
 	}
 	return p, by, nil
 }
 
-// serving maps the name of an instruction to the first kernel of All that serves it.
-var serving = sync.OnceValue(func() map[string]*Kernel {
-	by := map[string]*Kernel{}
+// serving maps an operation to the first kernel of All that serves it.
+var serving = sync.OnceValue(func() map[ops.Op]*Kernel {
+	by := map[ops.Op]*Kernel{}
 	for _, k := range slices.Backward(All()) {
-		for _, name := range k.Serves {
-			by[name] = &k
+		for _, op := range k.Serves {
+			by[op] = &k
 		}
 	}
 	return by

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/primitives"
 )
 
@@ -12,7 +13,7 @@ import (
 func lookup() Kernel {
 	return Kernel{
 		Name:       "lookup",
-		Serves:     []string{"embedding", "embedding_part", "gather", "take_along_axis", "one_hot"},
+		Serves:     []ops.Op{ops.Embedding, ops.EmbeddingPart, ops.Gather, ops.TakeAlongAxis, ops.OneHot},
 		Primitives: []string{"embedding", "gather", "take_along_axis", "one_hot"},
 		Doc:        "elements that indices name",
 		Functions:  append(append(sized([]int{1, 2, 4, 8}, "look_up", "look_up_part", "take_along"), sized([]int{1, 2, 4}, "indicate")...), indexFunctions()...),
@@ -47,12 +48,12 @@ func lookupProgram(in *Instr) (*Program, error) {
 	case primitives.TakeAlongAxisOp:
 		function, axis, fault = "take_along", p.Axis, axisFault(index, p.Axis, x.Shape[p.Axis])
 	default:
-		switch in.Name {
-		case "embedding":
-		case "embedding_part":
+		switch in.Op {
+		case ops.Embedding:
+		case ops.EmbeddingPart:
 			function, first, all = "look_up_part", in.Start(in.Args[0], 0), in.plan.Bufs[in.Args[0].Buf].Global.Shape[0]
 		default:
-			return nil, refuse("%s made by %T", in.Name, in.Prim)
+			return nil, refuse("%s made by %T", in.Name(), in.Prim)
 		}
 		fault = in.idFault(1, all)
 	}

@@ -1,8 +1,10 @@
 package kernels
 
+import "github.com/gomoe/gomoe/lowering/ops"
+
 func rmsNorm() Kernel {
 	return Kernel{
-		Name: "rms_norm", Serves: []string{"rms_norm", "rms_norm_grad", "rms_norm_gain_grad"},
+		Name: "rms_norm", Serves: []ops.Op{ops.RMSNorm, ops.RMSNormGrad, ops.RMSNormGainGrad},
 		Primitives: []string{"rms_norm", "rms_norm_grad", "rms_norm_gain_grad"},
 		Doc:        "rows divided by the root of their mean square, and the gradients; a threadgroup per row",
 		Functions:  append(lineFunctions("rms_norm", "rms_norm_grad", "rms_inverses"), columnFunctions("rms_gain")...),
@@ -13,7 +15,7 @@ func rmsNorm() Kernel {
 
 func layerNorm() Kernel {
 	return Kernel{
-		Name: "layer_norm", Serves: []string{"layer_norm", "layer_norm_grad", "layer_norm_gain_grad"},
+		Name: "layer_norm", Serves: []ops.Op{ops.LayerNorm, ops.LayerNormGrad, ops.LayerNormGainGrad},
 		Primitives: []string{"layer_norm", "layer_norm_grad", "layer_norm_gain_grad"},
 		Doc:        "rows with mean 0 and variance 1, and the gradients; a threadgroup per row",
 		Functions:  append(lineFunctions("layer_norm", "layer_norm_grad", "layer_moments"), columnFunctions("layer_gain", "layer_bias")...),
@@ -53,8 +55,8 @@ func normProgram(in *Instr, kind string) (*Program, error) {
 	ragged, zones := in.raggedness(l.count)
 	file := kind + "_norm.metal"
 	params := Params(append(append([]any{l.count, l.n}, ragged...), eps)...)
-	launch := Launch{Source: Source{File: file}, Function: in.Name + "_" + suffix, Groups: [3]int{l.count, 1, 1}, Threads: [3]int{team(l.n), 1, 1}}
-	if in.Name != kind+"_norm_gain_grad" {
+	launch := Launch{Source: Source{File: file}, Function: lineFunction(in) + "_" + suffix, Groups: [3]int{l.count, 1, 1}, Threads: [3]int{team(l.n), 1, 1}}
+	if in.Op != ops.RMSNormGainGrad && in.Op != ops.LayerNormGainGrad {
 		for i := range in.Args {
 			launch.Args = append(launch.Args, In(i))
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/primitives"
 )
 
@@ -13,7 +14,7 @@ import (
 func reduce() Kernel {
 	k := Kernel{
 		Name:       "reduce",
-		Serves:     []string{"reduce_sum", "reduce_prod", "reduce_max", "reduce_min"},
+		Serves:     []ops.Op{ops.ReduceSum, ops.ReduceProd, ops.ReduceMax, ops.ReduceMin},
 		Primitives: []string{"reduce_sum", "reduce_prod", "reduce_max", "reduce_min"},
 		Doc:        "sums, products and extremes over axes",
 		Build:      reduceProgram,
@@ -97,7 +98,7 @@ func reduceProgram(in *Instr) (*Program, error) {
 	case primitives.ReduceExtremeOp:
 		axes, op, anyOrder = p.Axes, p.Name()[len("reduce_"):], true
 	default:
-		return nil, refuse("%s made by %T", in.Name, prim)
+		return nil, refuse("%s made by %T", in.Name(), prim)
 	}
 	switch {
 	case len(axes) == 0:

@@ -3,6 +3,7 @@ package kernels
 import (
 	"math"
 
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/primitives"
 )
 
@@ -12,7 +13,7 @@ const mostMagnitude = 1e30
 
 func rope() Kernel {
 	return Kernel{
-		Name: "rope", Serves: []string{"rope"}, Primitives: []string{"rope"},
+		Name: "rope", Serves: []ops.Op{ops.Rope}, Primitives: []string{"rope"},
 		Doc:       "pairs of elements turned by their token's position, a thread per pair. The host makes the table of angles (rope_angles), in f64",
 		Functions: []Function{{Name: "rope_f32", Threads: 256}, {Name: "rope_f16", Threads: 256}, {Name: "rope_bf16", Threads: 256}},
 		Build:     ropeProgram,

@@ -4,13 +4,14 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/primitives"
 )
 
 // router scores experts and chooses the best for each token.
 func router() Kernel {
 	return Kernel{
-		Name: "router", Serves: []string{"router"}, Primitives: []string{"router"},
+		Name: "router", Serves: []ops.Op{ops.Router}, Primitives: []string{"router"},
 		Doc:   "scores experts, and chooses the best of them for each token, of equals the lowest",
 		Build: routerProgram,
 		Functions: []Function{

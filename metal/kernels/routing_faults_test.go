@@ -212,7 +212,7 @@ func TestRoutingRefusals(t *testing.T) {
 		plan := compiled(t, p, cfg)
 		found := false
 		for i := range plan.Instrs {
-			if plan.Instrs[i].Name != name {
+			if plan.Instrs[i].Name() != name {
 				continue
 			}
 			found = true

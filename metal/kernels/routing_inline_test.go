@@ -213,13 +213,13 @@ func TestLayerSegments(t *testing.T) {
 			case i == len(plan.Instrs):
 				waits = append(waits, "results")
 			default:
-				waits = append(waits, plan.Instrs[i].Name)
+				waits = append(waits, plan.Instrs[i].Name())
 			}
 		}
 		require.Equal(t, []string{"all_to_all", "all_to_all", "results"}, waits, "%s", plan)
 		require.Len(t, s.Segments, 3, "%s", plan)
 		for i := range plan.Instrs {
-			require.True(t, plan.Instrs[i].On || plan.Instrs[i].Communicates(), "%s: %s", plan.Instrs[i].Name, plan.Instrs[i].Why)
+			require.True(t, plan.Instrs[i].On || plan.Instrs[i].Communicates(), "%s: %s", plan.Instrs[i].Name(), plan.Instrs[i].Why)
 		}
 	}
 }

@@ -26,7 +26,7 @@ func compiled(t testing.TB, p *graph.Program, cfg gomoe.Config) *lowering.Plan {
 // programOf returns what the device does for the first instruction of that name.
 func programOf(t testing.TB, plan *lowering.Plan, name string, rank int) (*kernels.Instr, *kernels.Program) {
 	for i := range plan.Instrs {
-		if plan.Instrs[i].Name == name {
+		if plan.Instrs[i].Name() == name {
 			in := kernels.Of(plan, i, rank)
 			p, _, err := kernels.Build(in)
 			require.NoError(t, err, name)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/primitives"
 )
 
@@ -20,7 +21,7 @@ func scatter() Kernel {
 	}
 	return Kernel{
 		Name:       "scatter",
-		Serves:     []string{"embedding_grad", "add_along_axis", "scatter_add"},
+		Serves:     []ops.Op{ops.EmbeddingGrad, ops.AddAlongAxis, ops.ScatterAdd},
 		Primitives: []string{"embedding_grad", "add_along_axis", "scatter_add"},
 		Doc:        "elements added to places that indices name, in the order of the indices",
 		Functions:  fs,
@@ -37,7 +38,7 @@ func scatterProgram(in *Instr) (*Program, error) {
 	switch d {
 	case graph.F32, graph.BF16, graph.F16:
 	case graph.I32, graph.U32, graph.U8:
-		if in.Name == "scatter_add" {
+		if in.Op == ops.ScatterAdd {
 			break
 		}
 		fallthrough
@@ -85,8 +86,8 @@ func scatterProgram(in *Instr) (*Program, error) {
 		}
 		return &Program{Launches: ls, Scratch: scratch, Fault: rangeFault(n), Tolerance: t}, nil
 	}
-	if in.Name != "embedding_grad" {
-		return nil, refuse("%s made by %T", in.Name, in.Prim)
+	if in.Op != ops.EmbeddingGrad {
+		return nil, refuse("%s made by %T", in.Name(), in.Prim)
 	}
 	count := in.Args[0].Type.Len()
 	ls, scratch := listed(0, count, out.Shape[0])

@@ -1,8 +1,10 @@
 package kernels
 
+import "github.com/gomoe/gomoe/lowering/ops"
+
 func softmax() Kernel {
 	return Kernel{
-		Name: "softmax", Serves: []string{"softmax", "softmax_grad"}, Primitives: []string{"softmax", "softmax_grad"},
+		Name: "softmax", Serves: []ops.Op{ops.Softmax, ops.SoftmaxGrad}, Primitives: []string{"softmax", "softmax_grad"},
 		Doc:       "exponentials divided by their sum along an axis, and the gradient; a threadgroup per line",
 		Functions: lineFunctions("softmax", "softmax_grad"),
 		Build:     func(in *Instr) (*Program, error) { return lineProgram(in, "softmax.metal") },
@@ -12,7 +14,7 @@ func softmax() Kernel {
 
 func logSoftmax() Kernel {
 	return Kernel{
-		Name: "log_softmax", Serves: []string{"log_softmax", "log_softmax_grad", "logsumexp"},
+		Name: "log_softmax", Serves: []ops.Op{ops.LogSoftmax, ops.LogSoftmaxGrad, ops.LogSumExp},
 		Primitives: []string{"log_softmax", "log_softmax_grad", "logsumexp"},
 		Doc:        "logarithms of softmax and of its sums along an axis, and the gradient; a threadgroup per line",
 		Functions:  lineFunctions("log_softmax", "log_softmax_grad", "logsumexp"),
@@ -32,7 +34,16 @@ func lineFunctions(names ...string) []Function {
 	return out
 }
 
-// lineProgram returns the launch of the function with the instruction's name, on the
+// lineFunction returns what the name of the function of an operation on lines begins with.
+func lineFunction(in *Instr) string {
+	return map[ops.Op]string{
+		ops.Softmax: "softmax", ops.SoftmaxGrad: "softmax_grad", ops.LogSoftmax: "log_softmax", ops.LogSoftmaxGrad: "log_softmax_grad", ops.LogSumExp: "logsumexp",
+		ops.RMSNorm: "rms_norm", ops.RMSNormGrad: "rms_norm_grad", ops.LayerNorm: "layer_norm", ops.LayerNormGrad: "layer_norm_grad",
+		ops.CrossEntropy: "cross_entropy", ops.CrossEntropyGrad: "cross_entropy_grad",
+	}[in.op()]
+}
+
+// lineProgram returns the launch of the function of the instruction's operation, on the
 // lines along the instruction's axis.
 func lineProgram(in *Instr, file string) (*Program, error) {
 	x := in.Args[0].Type
@@ -46,7 +57,7 @@ func lineProgram(in *Instr, file string) (*Program, error) {
 	}
 	l := linesOf(x, axis)
 	ragged, zones := in.raggedness(l.count)
-	launch := Launch{Source: Source{File: file}, Function: in.Name + "_" + suffix, Groups: [3]int{l.count, 1, 1}, Threads: [3]int{team(l.n), 1, 1}}
+	launch := Launch{Source: Source{File: file}, Function: lineFunction(in) + "_" + suffix, Groups: [3]int{l.count, 1, 1}, Threads: [3]int{team(l.n), 1, 1}}
 	for i := range in.Args {
 		launch.Args = append(launch.Args, In(i))
 	}

@@ -43,7 +43,7 @@ func TestRanksOfOneKernel(t *testing.T) {
 			for _, b := range built {
 				if b.fits(rank) {
 					alike = true
-					require.True(t, reflect.DeepEqual(of[b.rank].Launches, program.Launches), "instruction %d, %s, on ranks %d and %d", i, in.Name, b.rank, rank)
+					require.True(t, reflect.DeepEqual(of[b.rank].Launches, program.Launches), "instruction %d, %s, on ranks %d and %d", i, in.Name(), b.rank, rank)
 				}
 			}
 			if !alike {

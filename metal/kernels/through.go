@@ -1,9 +1,8 @@
 package kernels
 
 import (
-	"strings"
-
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
 )
 
 // through locates the experts' rows read by a product: in their order, or through an index, from
@@ -19,7 +18,7 @@ type through struct {
 }
 
 // gathered reports whether an instruction reads experts' rows through an index.
-func gathered(in *Instr) bool { return strings.HasSuffix(in.Name, "_gathered") }
+func gathered(in *Instr) bool { return in.op().Has(ops.Indexed | ops.Right) }
 
 // shifted returns how many arguments more there are because rows are read through an index.
 func shifted(in *Instr) int {

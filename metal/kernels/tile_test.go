@@ -8,6 +8,7 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/metal/kernels"
 )
 
@@ -20,7 +21,7 @@ func built(t *testing.T, src string, cfg gomoe.Config, name string) (*kernels.In
 	plan, err := gomoe.Compile(t.Context(), p, cfg)
 	require.NoError(t, err)
 	for i := range plan.Instrs {
-		if in := kernels.Of(plan, i, 0); in.Name == name {
+		if in := kernels.Of(plan, i, 0); in.Name() == name {
 			p, _, err := kernels.Build(in)
 			require.NoError(t, err)
 			return in, p
@@ -122,20 +123,20 @@ func TestWork(t *testing.T) {
 		require.Equal(t, []any{c.flops, c.bytes, true}, []any{flops, bytes, ok}, "%s of %d rows", c.name, c.rows)
 	}
 	sum := *in.Instr
-	sum.Name = "reduce_sum"
+	sum.Op = ops.ReduceSum
 	_, _, ok = kernels.Work(&kernels.Instr{Instr: &sum}, 0)
 	require.False(t, ok, "a sum is no product")
 }
 
 // One kernel serves an instruction.
 func TestServedOnce(t *testing.T) {
-	by := map[string]string{}
+	by := map[ops.Op]string{}
 	for _, k := range kernels.All() {
-		for _, name := range k.Serves {
-			if other, ok := by[name]; ok {
-				t.Errorf("%s is served by %s and by %s", name, other, k.Name)
+		for _, op := range k.Serves {
+			if other, ok := by[op]; ok {
+				t.Errorf("%s is served by %s and by %s", op, other, k.Name)
 			}
-			by[name] = k.Name
+			by[op] = k.Name
 		}
 	}
 }

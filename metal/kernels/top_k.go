@@ -1,11 +1,14 @@
 package kernels
 
-import "github.com/gomoe/gomoe/primitives"
+import (
+	"github.com/gomoe/gomoe/lowering/ops"
+	"github.com/gomoe/gomoe/primitives"
+)
 
 // topK serves operations that find the largest elements of rows.
 func topK() Kernel {
 	return Kernel{
-		Name: "top_k", Serves: []string{"top_k"}, Primitives: []string{"top_k"},
+		Name: "top_k", Serves: []ops.Op{ops.TopK}, Primitives: []string{"top_k"},
 		Doc:   "finds the largest elements along the last dimension, of equals the first",
 		Build: topKProgram,
 		Functions: []Function{

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/primitives"
 )
 
@@ -26,8 +27,8 @@ func Work(in *Instr, rows int) (flops, bytes int64, ok bool) {
 		return int64(n) * int64(deep) * int64(x.elem.Size())
 	}
 	behind := 1 + shifted(in)
-	switch in.Name {
-	case "dot_general", "dot_general_parts":
+	switch in.op() {
+	case ops.DotGeneral, ops.DotGeneral | ops.Parts:
 		p, is := in.Prim.(primitives.DotGeneralOp)
 		if !is {
 			return 0, 0, false
@@ -42,22 +43,22 @@ func Work(in *Instr, rows int) (flops, bytes int64, ok bool) {
 			flops *= int64(n)
 		}
 		return flops, of(x) + of(in.Args[1]) + of(z), true
-	case "grouped_matmul", "grouped_matmul_parts", "grouped_matmul_gathered":
+	case ops.GroupedMatMul, ops.GroupedMatMul | ops.Parts, ops.GroupedMatMul | ops.Indexed:
 		w, cols := in.Args[behind].Type, in.Results[0].Type.Shape[1]
 		each := int64(w.Shape[1]) * int64(w.Shape[2])
 		return 2 * int64(rows) * each, through(int(each)/max(cols, 1)) + of(in.Results[0]) + used*graph.Type{DType: w.DType, Shape: w.Shape[1:]}.Bytes(), true
-	case "grouped_swiglu", "grouped_swiglu_gathered":
+	case ops.GroupedSwiGLU, ops.GroupedSwiGLU | ops.Indexed:
 		w, cols := in.Args[behind].Type, in.Results[0].Type.Shape[1]
 		each := int64(w.Shape[1]) * int64(w.Shape[2])
 		return 4 * int64(rows) * each, through(int(each)/max(cols, 1)) + of(in.Results[0]) + 2*used*graph.Type{DType: w.DType, Shape: w.Shape[1:]}.Bytes(), true
-	case "grouped_outer", "grouped_outer_parts", "grouped_outer_gathered", "grouped_outer_right_gathered":
+	case ops.GroupedOuter, ops.GroupedOuter | ops.Parts, ops.GroupedOuter | ops.Indexed, ops.GroupedOuter | ops.Right:
 		w := in.Results[0].Type
 		deep := w.Shape[1]
-		if in.Name == "grouped_outer_right_gathered" {
+		if in.Op == ops.GroupedOuter|ops.Right {
 			deep = w.Shape[2]
 		}
 		return 2 * int64(rows) * int64(w.Shape[1]) * int64(w.Shape[2]), through(deep) + of(in.Args[behind]) + w.Bytes(), true
-	case "scaled_matmul", "affine_matmul", "grouped_scaled_matmul", "grouped_affine_matmul":
+	case ops.ScaledMatMul, ops.AffineMatMul, ops.GroupedScaledMatMul, ops.GroupedAffineMatMul:
 		x, z := in.Args[0], in.Results[0]
 		bytes = of(x) + of(z)
 		for _, o := range in.Args[1:] {

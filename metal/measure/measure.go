@@ -194,11 +194,11 @@ func (c Case) tasks(plan *lowering.Plan, tensors bool) (tasks map[at]*task, orde
 // title returns the name of an instruction; a fused one is named by its parts.
 func title(in *kernels.Instr) string {
 	if len(in.Chain) == 0 {
-		return in.Name
+		return in.Name()
 	}
 	var parts []string
 	for i := range in.Chain {
-		parts = append(parts, in.Chain[i].Name)
+		parts = append(parts, in.Chain[i].Name())
 	}
 	return strings.Join(parts, "+")
 }

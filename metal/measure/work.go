@@ -3,6 +3,8 @@ package measure
 import (
 	"slices"
 
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/metal/kernels"
 )
 
@@ -19,7 +21,7 @@ func work(in *kernels.Instr, kernel string, rows int) (flops, bytes int64) {
 	if flops, bytes, ok := kernels.Work(in, rows); ok {
 		return flops, bytes
 	}
-	if in.Name == "grouped_matmul_blocks" || in.Name == "dot_general_blocks" {
+	if in.Op == ops.GroupedMatMul|ops.Blocks || in.Op == ops.DotGeneral|ops.Blocks {
 		return blocks(in, rows, of)
 	}
 	result := int64(0)
@@ -28,7 +30,7 @@ func work(in *kernels.Instr, kernel string, rows int) (flops, bytes int64) {
 	}
 	for i, o := range in.Args {
 		n := of(o)
-		if i == 0 && (kernel == "lookup" || in.Name == "dynamic_slice") { // only part of the table is read
+		if i == 0 && (kernel == "lookup" || in.Op == ops.DynamicSlice) { // only part of the table is read
 			n = min(n, result)
 		}
 		bytes += n
@@ -63,7 +65,7 @@ func blocks(in *kernels.Instr, rows int, of func(kernels.Operand) int64) (flops,
 // attention returns the operations of causal attention: half of two products of queries, keys and
 // heads, or of five products for its gradient.
 func attention(in *kernels.Instr) int64 {
-	products := map[string]int64{"attention": 2, "attention_grad": 5}[in.Name]
+	products := map[lowering.Op]int64{ops.Attention: 2, ops.AttentionGrad: 5}[in.Op]
 	if products == 0 {
 		return 0
 	}

@@ -136,7 +136,7 @@ func (o *observer) hosts() string {
 			case in.Communicates():
 				why = "a collective"
 			}
-			lines = append(lines, fmt.Sprintf("  %s: %s", in.Name, why))
+			lines = append(lines, fmt.Sprintf("  %s: %s", in.Name(), why))
 		}
 	}
 	slices.Sort(lines)
@@ -154,7 +154,7 @@ type at struct {
 func atOf(p *lowering.Plan, rank, index int) at { return at{&p.Instrs[index], rank, index} }
 
 func (a at) String() string {
-	return fmt.Sprintf("instruction %d (%s) on rank %d", a.index, a.instr.Name, a.rank)
+	return fmt.Sprintf("instruction %d (%s) on rank %d", a.index, a.instr.Name(), a.rank)
 }
 
 // task is the device's work for an instruction.

@@ -31,7 +31,7 @@ type made struct {
 func (made) Name() string { return "metal" }
 
 func (m made) Serves(p *lowering.Plan, i int) string {
-	if p.Instrs[i].Name != cmp.Or(m.name, "exp") {
+	if p.Instrs[i].Name() != cmp.Or(m.name, "exp") {
 		return "no kernel"
 	}
 	return m.refuse

@@ -68,7 +68,7 @@ func (o *observer) After(k runtime.Observed) {
 		return
 	}
 	o.mu.Lock()
-	o.done[k.Plan.Instrs[k.Index].Name]++
+	o.done[k.Plan.Instrs[k.Index].Name()]++
 	o.mu.Unlock()
 }
 
@@ -79,7 +79,7 @@ func (o *observer) name(k runtime.Observed) string {
 	for _, b := range in.In {
 		types = append(types, k.Plan.Bufs[b].Type.String())
 	}
-	return fmt.Sprintf("rank %d: instruction %d, %s(%s)", k.Rank, k.Index, in.Name, strings.Join(types, ", "))
+	return fmt.Sprintf("rank %d: instruction %d, %s(%s)", k.Rank, k.Index, in.Name(), strings.Join(types, ", "))
 }
 
 // compare runs the instruction in all ways.
@@ -97,7 +97,7 @@ func (o *observer) compare(k runtime.Observed, w task, m *memory) error {
 		}
 		if x.mode == counted {
 			o.mu.Lock()
-			o.counts = append(o.counts, Work{k.Plan.Instrs[k.Index].Name, w.program, m.counts})
+			o.counts = append(o.counts, Work{k.Plan.Instrs[k.Index].Name(), w.program, m.counts})
 			o.mu.Unlock()
 		}
 		for i, p := range m.out {
@@ -137,7 +137,7 @@ func (o *observer) compareFaults() {
 			}
 		}
 		found = true
-		o.done[k.Plan.Instrs[k.Index].Name]++
+		o.done[k.Plan.Instrs[k.Index].Name()]++
 	}
 	if !found {
 		o.t.Errorf("the step failed in no instruction that the device does:\n%s", o.hosts())

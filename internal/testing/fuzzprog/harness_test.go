@@ -97,7 +97,7 @@ func sums(p *lowering.Plan) bool {
 	return slices.ContainsFunc(p.Plans(), func(q *lowering.Plan) bool {
 		return slices.ContainsFunc(q.Instrs, func(i lowering.Instr) bool {
 			c, ok := i.Prim.(primitives.CombineOp)
-			return i.Name == "all_sum" && i.DType.IsFloat() || i.Name == "reduce_scatter" || ok && c.Exchange == ep.Sum
+			return i.Name() == "all_sum" && i.DType.IsFloat() || i.Name() == "reduce_scatter" || ok && c.Exchange == ep.Sum
 		})
 	})
 }

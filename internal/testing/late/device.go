@@ -160,5 +160,5 @@ var errClosed = errors.New("late: the queue is closed")
 
 // unseen is the error of memory that is not visible to the device.
 func unseen(p *lowering.Plan, i, b int) error {
-	return fmt.Errorf("late: instruction %d, %s: the device does not see buffer %d", i, p.Instrs[i].Name, b)
+	return fmt.Errorf("late: instruction %d, %s: the device does not see buffer %d", i, p.Instrs[i].Name(), b)
 }

@@ -46,7 +46,7 @@ func (q *queue) Encode(i int, bufs []array.Array) error {
 	}
 	in := &q.plan.Instrs[i]
 	if !in.On || in.Communicates() {
-		return fmt.Errorf("late: instruction %d, %s, is the host's", i, in.Name)
+		return fmt.Errorf("late: instruction %d, %s, is the host's", i, in.Name())
 	}
 	e := encoded{i, map[int]array.Array{}}
 	for _, b := range touched(in) {

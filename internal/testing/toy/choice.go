@@ -27,7 +27,7 @@ func (above) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (above) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "above", Out: out, In: in, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: Op("above"), Out: out, In: in, Kernel: func(a *exec.Args) error {
 		y := array.Data[int32](a.Out[0])
 		for i, x := range a.In[0].Float64s() {
 			y[i] = 0
@@ -57,7 +57,7 @@ func (gate) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (gate) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "gate", Out: out, In: in, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: Op("gate"), Out: out, In: in, Kernel: func(a *exec.Args) error {
 		y := a.In[1].Float64s()
 		for i, c := range array.Data[int32](a.In[0]) {
 			if c == 0 {

@@ -49,7 +49,7 @@ func (d doSum) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (d doSum) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: d.name, Out: out, In: in, Kernel: d.kernel})
+	return e.Emit(lowering.KernelSpec{Op: Op(d.name), Out: out, In: in, Kernel: d.kernel})
 }
 
 // Differentiate is Do with a kernel copying x and this derivative rule.
@@ -78,7 +78,7 @@ func (d do) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (d do) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: d.name, Out: out, In: in, Kernel: d.kernel})
+	return e.Emit(lowering.KernelSpec{Op: Op(d.name), Out: out, In: in, Kernel: d.kernel})
 }
 
 // Opaque returns x, using a primitive that has no rules besides Infer.

@@ -84,7 +84,7 @@ func (m Map) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (m Map) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: m.name, Out: out, In: in, Elementwise: true, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: Op(m.name), Out: out, In: in, Elementwise: true, Kernel: func(a *exec.Args) error {
 		if a.Out[0].Type.DType == graph.F32 {
 			return apply[float32](m, a)
 		}

@@ -30,7 +30,7 @@ func (sum) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (sum) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "sum", Out: out, In: in, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: Op("sum"), Out: out, In: in, Kernel: func(a *exec.Args) error {
 		s := 0.0
 		for _, x := range a.In[0].Float64s() {
 			s += x
@@ -67,7 +67,7 @@ func (s spread) ShardAs(_ *sharding.Context, out sharding.Spec) (sharding.Decisi
 }
 
 func (spread) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Name: "spread", Out: out, In: in, Kernel: func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Op: Op("spread"), Out: out, In: in, Kernel: func(a *exec.Args) error {
 		a.Out[0].Fill(a.In[0].Float64s()[0])
 		return nil
 	}})

@@ -134,7 +134,7 @@ func TestSessionWithoutCopies(t *testing.T) {
 			ops := map[string]int{}
 			for _, i := range plan.Instrs {
 				if i.Communicates() {
-					ops[i.Name]++
+					ops[i.Name()]++
 				}
 			}
 			if ops["all_to_all"] == 0 || ops["all_sum"] == 0 {
