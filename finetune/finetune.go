@@ -26,6 +26,7 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/train"
 	"github.com/gomoe/gomoe/train/lm"
+	"github.com/gomoe/gomoe/train/report"
 )
 
 // Result describes the outcome of Run.
@@ -106,6 +107,10 @@ func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
 		return r, err
 	}
 	if err := saves.Earlier(); err != nil {
+		return r, err
+	}
+	made := []string{"train.tokens", "held-out.tokens", report.MetricsName, train.PictureName, peft.ConfigName, peft.FileName}
+	if err := whole.ApartIn(t.o.Out, made, slices.Concat(t.o.Data, t.o.HeldOut)...); err != nil {
 		return r, err
 	}
 	if err := t.adapt(); err != nil {

@@ -10,9 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/checkpoint/safetensors"
 	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/nn"
+	"github.com/gomoe/gomoe/tokenizer"
 	"github.com/gomoe/gomoe/train"
 	"github.com/gomoe/gomoe/train/lm"
 	"github.com/gomoe/gomoe/train/report"
@@ -66,7 +68,17 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 	if err != nil {
 		return err
 	}
+	made := []string{report.MetricsName, train.PictureName, safetensors.FileName, checkpoint.ConfigName}
+	if file != nil {
+		made = append(made, tokenizer.FileName)
+	}
+	if err := whole.ApartIn(o.Out, made, append(s.Data.Files, s.Path)...); err != nil {
+		return fmt.Errorf("pretrain: %s: %w", s.Path, err)
+	}
 	if o.Replay != "" {
+		if o.Record != "" && whole.Same(o.Record, o.Replay) {
+			return fmt.Errorf("pretrain: %s: routes are replayed from %s and recorded into it, want another folder", s.Path, o.Record)
+		}
 		if err := (train.Routes{Path: o.Replay}).Has(s.Steps); err != nil {
 			return fmt.Errorf("pretrain: %s: %w", s.Path, err)
 		}

@@ -421,6 +421,7 @@ func TestRecordsApart(t *testing.T) {
 	require.NoError(t, run("one", 1, 4, Options{Resume: true}), "the steps have changed twice")
 	require.Equal(t, 4, strings.Count(steps(), "\n"))
 
+	require.ErrorContains(t, run("other", 1, 3, Options{Overwrite: true, Replay: filepath.Join(routes, ".")}), "routes are replayed from "+routes+" and recorded into it")
 	require.NoError(t, run("other", 2, 3, Options{Overwrite: true}))
 	require.Equal(t, 3, strings.Count(steps(), "\n"))
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "other", "checkpoints")))
