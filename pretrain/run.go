@@ -64,6 +64,18 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 	}
 	settings := *s
 	s = &settings
+	saves := snapshot.Folder{Path: filepath.Join(o.Out, "checkpoints"), Keep: s.Keep, World: o.World}
+	var from *snapshot.Snapshot // only its settings are read here
+	if o.Resume {
+		if from, err = saves.Latest(ctx); err == nil && from != nil {
+			err = from.Close()
+		}
+		if err != nil {
+			return fmt.Errorf("pretrain: %w", err)
+		}
+	}
+	s.warm(from)
+	free := append(free(), s.context(from)...)
 	m, err := s.open(tok)
 	if err != nil {
 		return err
@@ -86,17 +98,6 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 	if (o.Record != "" || o.Replay != "") && m.Experts == 0 {
 		return fmt.Errorf("pretrain: %s: the model has no layer of experts, whose choices could be recorded or replayed", s.Path)
 	}
-	saves := snapshot.Folder{Path: filepath.Join(o.Out, "checkpoints"), Keep: s.Keep, World: o.World}
-	var from *snapshot.Snapshot // only its settings are read here
-	if o.Resume {
-		if from, err = saves.Latest(ctx); err == nil && from != nil {
-			err = from.Close()
-		}
-		if err != nil {
-			return fmt.Errorf("pretrain: %w", err)
-		}
-	}
-	s.warm(from)
 	step := s.step(m, o)
 	p, err := step.Trace(s.Mesh)
 	if err != nil {
@@ -113,7 +114,7 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 			Steps:    s.Steps, Rate: s.schedule(), Tokens: s.Batch * s.Length, Every: s.EvalEvery,
 			Saves: train.Saves{
 				Folder: saves,
-				Every:  s.SaveEvery, Resume: o.Resume, Overwrite: o.Overwrite, Facts: s.facts(), Model: []string{"model", "dtype"}, Free: free(),
+				Every:  s.SaveEvery, Resume: o.Resume, Overwrite: o.Overwrite, Facts: s.facts(), Model: shared(), Free: free,
 				Made: []string{filepath.Join(o.Out, safetensors.FileName)},
 			},
 			Figures: train.Figures{Folder: o.Out, Draw: o.Draw, Title: "gomoe train, mesh " + lm.Describe(s.Mesh)},

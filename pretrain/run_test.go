@@ -383,6 +383,48 @@ func TestHeldOut(t *testing.T) {
 	require.ErrorContains(t, err, "s.json: data.held_out, and length is 16: data: 5 tokens are no sequence of 16; want more texts, or shorter sequences")
 }
 
+// A run that goes on says which members of the settings differ. The context length is that of the checkpoint, or of longer
+// sequences, unless the settings give another; other moments are an error that names the setting.
+func TestGoesOnOtherwise(t *testing.T) {
+	text, first := corpus(t, "a.txt", prose), filepath.Join(t.TempDir(), "first")
+	settings := func(steps, length int, model, more string) string {
+		return fmt.Sprintf(`{"model": {"model_type": "olmoe"%s, %s}, "data": {"files": [%q]}, "steps": %d, "batch": 4, "length": %d, "save_every": 1%s}`, model, small, text, steps, length, more)
+	}
+	_, err := follow(t, settings(1, 32, "", ""), first, false)
+	require.NoError(t, err)
+	from := filepath.Join(first, "checkpoints", "step-00000001")
+	for _, c := range []struct {
+		length            int
+		model, more, want string
+		context           float64 // 0 for an error
+	}{
+		{32, "", `, "rate": {"peak": 0.1}, "optimizer": {"decay": 0.2, "stochastic": false}`, "optimizer.decay 0.2 instead of 0.1, optimizer.stochastic false instead of true, rate.peak 0.1 instead of 0.003, steps 2 instead of 1\n", 32},
+		{16, "", "", "with length 16 instead of 32, steps 2 instead of 1\n", 32},
+		{64, "", `, "mesh": "ep=2"`, `with length 64 instead of 32, mesh "ep=2" instead of "", steps 2 instead of 1` + "\n", 64},
+		{16, `, "max_position_embeddings": 32`, "", "with length 16 instead of 32, steps 2 instead of 1\n", 32},
+		{16, `, "max_position_embeddings": 48`, "", "model.max_position_embeddings 48: the checkpoint " + from + " is of a run with 32; give that, or another folder", 0},
+		{32, `, "rms_norm_eps": 1e-6, "rope_theta": 500`, "", "model.rms_norm_eps 1e-06, model.rope_theta 500.0: the checkpoint " + from + " is of a run with 1e-05, 10000.0; give these, or another folder", 0},
+		{32, "", `, "optimizer": {"moments": "bf16"}`, `optimizer.moments "bf16": the checkpoint ` + from + ` is of a run with "f32"; give that, or another folder`, 0},
+		{32, "", `, "optimizer": {"name": "lion"}`, `optimizer.name "lion": the checkpoint ` + from + ` is of a run with "adamw"; give that, or another folder`, 0},
+		{32, "", `, "masters": true, "dtype": "bf16"`, "dtype bf16, masters true: the checkpoint " + from + " is of a run with f32, false; give these, or another folder", 0},
+	} {
+		out := t.TempDir()
+		require.NoError(t, os.CopyFS(out, os.DirFS(first)))
+		said, err := follow(t, settings(2, c.length, c.model, c.more), out, true)
+		if c.context == 0 {
+			require.ErrorContains(t, err, strings.ReplaceAll(c.want, first, out))
+			continue
+		}
+		require.NoError(t, err)
+		require.Contains(t, said, c.want)
+		text, err := os.ReadFile(filepath.Join(out, "config.json"))
+		require.NoError(t, err)
+		var config map[string]any
+		require.NoError(t, json.Unmarshal(text, &config))
+		require.Equal(t, c.context, config["max_position_embeddings"])
+	}
+}
+
 // Routes are of one run: a folder with those of another one is refused, also when a run goes on, and -overwrite removes
 // them. A resumed run keeps those up to its checkpoint and removes the others.
 func TestRecordsApart(t *testing.T) {
