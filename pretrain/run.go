@@ -103,6 +103,12 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 	if err != nil {
 		return fmt.Errorf("pretrain: %s: %w", s.Path, err)
 	}
+	routes := train.Routes{Path: o.Replay, Experts: m.Experts, Of: p}
+	if o.Replay != "" {
+		if _, err := routes.Load(1); err != nil { // before compiling
+			return fmt.Errorf("pretrain: %s: %w", s.Path, err)
+		}
+	}
 	cfg := s.placed(p)
 	if o.Metrics == "" {
 		o.Metrics = s.Metrics
@@ -165,7 +171,7 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 			if err != nil {
 				return nil, err
 			}
-			choices, err := train.Routes{Path: o.Replay, Experts: m.Experts}.Load(step)
+			choices, err := routes.Load(step)
 			maps.Copy(all, train.Whole(choices))
 			return all, err
 		}

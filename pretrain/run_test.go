@@ -531,8 +531,27 @@ func replay(t *testing.T, model string) {
 	require.NoError(t, safetensors.Write(path, nil, wrong))
 	s.Steps = 3
 	err = Run(t.Context(), t.Context(), s, Options{Out: filepath.Join(dir, "range"), Replay: again})
-	require.ErrorContains(t, err, "step 1: batch: train: routes: "+path+": step 1: tensor \"")
+	require.ErrorContains(t, err, "pretrain: s.json: train: routes: "+path+": step 1: tensor \"")
 	require.ErrorContains(t, err, "has expert 8 at element 5, want 0 to 7")
+	layers := func(n string) string { return strings.Replace(small, `layers": 2`, `layers": `+n, 1) }
+	for config, c := range map[string]struct{ more, want string }{
+		layers("1"):                          {"", `tensor "model.layers.1.mlp" is of another model, whose layers of experts this one does not have; want those of ["model.layers.0.mlp"]`},
+		layers("3"):                          {"", `there is no tensor "model.layers.2.mlp"; the routes are of another model, want those of ["model.layers.0.mlp" "model.layers.1.mlp" "model.layers.2.mlp"]`},
+		small:                                {`, "microbatches": 2, "batch": 2`, `tensor "model.layers.0.mlp" is i32[4,16,2], want i32[2,16,2]: sequences of a batch, tokens of a sequence, experts of a token`},
+		small + `, "num_experts_per_tok": 3`: {"", `tensor "model.layers.0.mlp" is i32[4,16,2], want i32[4,16,3]: sequences of a batch`},
+	} {
+		batch := `, "batch": 4`
+		if c.more != "" {
+			batch = ""
+		}
+		s, err = Parse("s.json", fmt.Appendf(nil, `{"model": {"model_type": "olmoe", %s}, "data": {"files": [%q]}, "steps": 3, "length": 16%s%s}`, config, text, batch, c.more))
+		require.NoError(t, err)
+		err = Run(t.Context(), t.Context(), s, Options{Out: filepath.Join(dir, "another"), Replay: plain})
+		require.ErrorContains(t, err, "pretrain: s.json: train: routes: "+filepath.Join(plain, "step-00000001.safetensors")+": step 1: ")
+		if model == "olmoe" {
+			require.ErrorContains(t, err, c.want)
+		}
+	}
 	s, err = Parse("s.json", fmt.Appendf(nil, `{"model": {"model_type": "llama", %s}, "data": {"files": [%q]}, "steps": 3, "batch": 4, "length": 16}`, small, text))
 	require.NoError(t, err)
 	err = Run(t.Context(), t.Context(), s, Options{Out: filepath.Join(dir, "dense"), Replay: routes})
