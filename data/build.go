@@ -20,6 +20,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint/safetensors"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/tokenizer"
 )
 
@@ -156,6 +157,9 @@ func (b *builder) build(ctx context.Context, paths []string) error {
 	}
 	if len(paths) == 0 {
 		return errors.New("data: build: no sources")
+	}
+	if err := whole.Apart(b.path, paths...); err != nil {
+		return fmt.Errorf("data: %w", err)
 	}
 	var sources []source
 	stamp := sha256.New()

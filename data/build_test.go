@@ -275,4 +275,6 @@ func TestBuildRefuses(t *testing.T) {
 	_, err := Build(t.Context(), filepath.Join(dir, "none", "tokens"), []string{good}, Options{Tokenizer: tok})
 	require.ErrorContains(t, err, "no such file")
 	require.NoFileExists(t, filepath.Join(dir, "tokens"))
+	_, err = Build(t.Context(), dir+"/./"+filepath.Base(good), []string{good}, Options{Tokenizer: tok})
+	require.EqualError(t, err, "data: "+dir+"/./"+filepath.Base(good)+" is also "+good+", which would be lost; want another name for the output")
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/train"
 	"github.com/gomoe/gomoe/train/lm"
+	"github.com/gomoe/gomoe/train/report"
 )
 
 // Result describes the outcome of Run.
@@ -106,6 +107,10 @@ func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
 		return r, err
 	}
 	if err := saves.Earlier(); err != nil {
+		return r, err
+	}
+	made := []string{"train.tokens", "held-out.tokens", report.MetricsName, train.PictureName, peft.ConfigName, peft.FileName}
+	if err := whole.ApartIn(t.o.Out, made, slices.Concat(t.o.Data, t.o.HeldOut)...); err != nil {
 		return r, err
 	}
 	if err := t.adapt(); err != nil {
@@ -343,17 +348,17 @@ func filler(w *models.Weight) func(runtime.Part) error {
 	}
 }
 
-// facts returns the settings stored in checkpoints.
+// facts returns the settings stored in checkpoints, by the names of their flags.
 func (t *tuning) facts() map[string]string {
 	f := map[string]string{
-		"model": t.m.Family.Name, "mesh": t.o.Mesh.String(), "steps": fmt.Sprint(t.o.Steps), "batch": fmt.Sprint(t.o.Rows), "length": fmt.Sprint(t.o.Length),
-		"rate": fmt.Sprint(t.o.Rate), "warm": fmt.Sprint(t.o.Warm), "decay": fmt.Sprint(t.o.Decay), "clip": fmt.Sprint(t.o.Clip), "seed": fmt.Sprint(t.o.Seed),
-		"data": strings.Join(t.o.Data, " "), "tokens": fmt.Sprint(t.sets[0].Tokens()), "all": fmt.Sprint(t.o.All), "exact": fmt.Sprint(t.o.Exact), "microbatches": fmt.Sprint(max(1, t.o.Microbatches)),
+		"model": t.m.Family.Name, "-mesh": t.o.Mesh.String(), "-steps": fmt.Sprint(t.o.Steps), "-batch": fmt.Sprint(t.o.Rows), "-length": fmt.Sprint(t.o.Length),
+		"-lr": fmt.Sprint(t.o.Rate), "-warmup": fmt.Sprint(t.o.Warm), "-decay": fmt.Sprint(t.o.Decay), "-clip": fmt.Sprint(t.o.Clip), "-seed": fmt.Sprint(t.o.Seed),
+		"-data": strings.Join(t.o.Data, ","), "tokens": fmt.Sprint(t.sets[0].Tokens()), "-all": fmt.Sprint(t.o.All), "-exact": fmt.Sprint(t.o.Exact != 0), "-microbatches": fmt.Sprint(max(1, t.o.Microbatches)),
 	}
 	if !t.o.All {
 		l := t.o.LoRA
 		f["weights"] = sampled(t.c.Tensors)
-		f["rank"], f["alpha"], f["dropout"], f["targets"] = fmt.Sprint(l.Rank), fmt.Sprint(l.Alpha), fmt.Sprint(l.Dropout), strings.Join(slices.Sorted(slices.Values(l.Targets)), ",")
+		f["-rank"], f["-alpha"], f["-dropout"], f["-targets"] = fmt.Sprint(l.Rank), fmt.Sprint(l.Alpha), fmt.Sprint(l.Dropout), strings.Join(slices.Sorted(slices.Values(l.Targets)), ",")
 	}
 	return f
 }
@@ -374,7 +379,7 @@ func sampled(tensors []tensor.Tensor) string {
 // loop returns the training loop.
 func (t *tuning) loop() *train.Loop {
 	l := &train.Loop{Steps: t.o.Steps, Rate: train.Cosine(t.o.Rate, t.o.Warm, t.o.Steps, 0.1), Tokens: t.o.Rows * t.o.Length, Every: t.o.Every, Saves: t.o.Saves, Figures: t.o.Figures, Remedies: train.Remedies{Lower: "-lr", Find: "add -finite"}}
-	l.Saves.Facts, l.Saves.Model, l.Saves.Free = t.facts(), []string{"model", "all", "rank", "targets"}, nil
+	l.Saves.Facts, l.Saves.Model, l.Saves.Free = t.facts(), []string{"model", "-all", "-rank", "-targets"}, nil
 	l.Figures.Folder = t.o.Out
 	if l.Figures.Title == "" {
 		l.Figures.Title = "Fine-tuning " + filepath.Base(t.c.Path)

@@ -363,7 +363,7 @@ func TestDiverges(t *testing.T) {
 		c, m, tok := open(t, model)
 		o := options(t)
 		o.Tokenizer, o.Rate, o.Warm, o.Steps, o.Finite = tok, 1e36, 0, 8, finite
-		_, err := Run(context.Background(), context.Background(), m, c, o)
+		_, err = Run(context.Background(), context.Background(), m, c, o)
 		require.ErrorContains(t, err, want)
 		require.ErrorContains(t, err, "step 2: ", "the first step is sound, and so is the mask of documents")
 	}
@@ -425,10 +425,19 @@ func TestGoesOnOtherwise(t *testing.T) {
 	o.Steps = 3
 	run(t, filepath.Join(a.Out, "model"), o)
 	require.NotContains(t, said.String(), "weights")
+
+	again := o
+	said.Reset()
+	again.Steps, again.Rows, again.Warm, again.Rate, again.Exact = 4, 16, 3, 0.5, gomoe.ExactBlocks
+	var err error
+	again.Mesh, err = sharding.ParseMesh("ep=2")
+	require.NoError(t, err)
+	run(t, filepath.Join(a.Out, "model"), again)
+	require.Contains(t, said.String(), `, with -batch 16 instead of 2, -exact true instead of false, -lr 0.5 instead of 0.02, -mesh ep=2 instead of "", -steps 4 instead of 3, -warmup 3 instead of 2`+"\n")
 	c, m, tok := open(t, model)
 	o.Steps, o.Tokenizer = 2, tok
-	_, err := Run(context.Background(), context.Background(), m, c, o)
-	require.ErrorContains(t, err, "is of step 3, and the run has 2 steps; give it at least as many, or another folder")
+	_, err = Run(context.Background(), context.Background(), m, c, o)
+	require.ErrorContains(t, err, "is of step 4, and the run has 2 steps; give it at least as many, or another folder")
 }
 
 // Documents that share a sequence have the losses that they have alone.

@@ -10,9 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/checkpoint/safetensors"
 	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/nn"
+	"github.com/gomoe/gomoe/tokenizer"
 	"github.com/gomoe/gomoe/train"
 	"github.com/gomoe/gomoe/train/lm"
 	"github.com/gomoe/gomoe/train/report"
@@ -62,18 +64,6 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 	}
 	settings := *s
 	s = &settings
-	m, err := s.open(tok)
-	if err != nil {
-		return err
-	}
-	if o.Replay != "" {
-		if err := (train.Routes{Path: o.Replay}).Has(s.Steps); err != nil {
-			return fmt.Errorf("pretrain: %s: %w", s.Path, err)
-		}
-	}
-	if (o.Record != "" || o.Replay != "") && m.Experts == 0 {
-		return fmt.Errorf("pretrain: %s: the model has no layer of experts, whose choices could be recorded or replayed", s.Path)
-	}
 	saves := snapshot.Folder{Path: filepath.Join(o.Out, "checkpoints"), Keep: s.Keep, World: o.World}
 	var from *snapshot.Snapshot // only its settings are read here
 	if o.Resume {
@@ -85,10 +75,39 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 		}
 	}
 	s.warm(from)
+	free := append(free(), s.context(from)...)
+	m, err := s.open(tok)
+	if err != nil {
+		return err
+	}
+	made := []string{report.MetricsName, train.PictureName, safetensors.FileName, checkpoint.ConfigName}
+	if file != nil {
+		made = append(made, tokenizer.FileName)
+	}
+	if err := whole.ApartIn(o.Out, made, append(s.Data.Files, s.Path)...); err != nil {
+		return fmt.Errorf("pretrain: %s: %w", s.Path, err)
+	}
+	if o.Replay != "" {
+		if o.Record != "" && whole.Same(o.Record, o.Replay) {
+			return fmt.Errorf("pretrain: %s: routes are replayed from %s and recorded into it, want another folder", s.Path, o.Record)
+		}
+		if err := (train.Routes{Path: o.Replay}).Has(s.Steps); err != nil {
+			return fmt.Errorf("pretrain: %s: %w", s.Path, err)
+		}
+	}
+	if (o.Record != "" || o.Replay != "") && m.Experts == 0 {
+		return fmt.Errorf("pretrain: %s: the model has no layer of experts, whose choices could be recorded or replayed", s.Path)
+	}
 	step := s.step(m, o)
 	p, err := step.Trace(s.Mesh)
 	if err != nil {
 		return fmt.Errorf("pretrain: %s: %w", s.Path, err)
+	}
+	routes := train.Routes{Path: o.Replay, Experts: m.Experts, Of: p}
+	if o.Replay != "" {
+		if _, err := routes.Load(1); err != nil { // before compiling
+			return fmt.Errorf("pretrain: %s: %w", s.Path, err)
+		}
 	}
 	cfg := s.placed(p)
 	if o.Metrics == "" {
@@ -101,7 +120,7 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 			Steps:    s.Steps, Rate: s.schedule(), Tokens: s.Batch * s.Length, Every: s.EvalEvery,
 			Saves: train.Saves{
 				Folder: saves,
-				Every:  s.SaveEvery, Resume: o.Resume, Overwrite: o.Overwrite, Facts: s.facts(), Model: []string{"model", "dtype"}, Free: free(),
+				Every:  s.SaveEvery, Resume: o.Resume, Overwrite: o.Overwrite, Facts: s.facts(), Model: shared(), Free: free,
 				Made: []string{filepath.Join(o.Out, safetensors.FileName)},
 			},
 			Figures: train.Figures{Folder: o.Out, Draw: o.Draw, Title: "gomoe train, mesh " + lm.Describe(s.Mesh)},
@@ -152,7 +171,7 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 			if err != nil {
 				return nil, err
 			}
-			choices, err := train.Routes{Path: o.Replay, Experts: m.Experts}.Load(step)
+			choices, err := routes.Load(step)
 			maps.Copy(all, train.Whole(choices))
 			return all, err
 		}

@@ -383,6 +383,48 @@ func TestHeldOut(t *testing.T) {
 	require.ErrorContains(t, err, "s.json: data.held_out, and length is 16: data: 5 tokens are no sequence of 16; want more texts, or shorter sequences")
 }
 
+// A run that goes on says which members of the settings differ. The context length is that of the checkpoint, or of longer
+// sequences, unless the settings give another; other moments are an error that names the setting.
+func TestGoesOnOtherwise(t *testing.T) {
+	text, first := corpus(t, "a.txt", prose), filepath.Join(t.TempDir(), "first")
+	settings := func(steps, length int, model, more string) string {
+		return fmt.Sprintf(`{"model": {"model_type": "olmoe"%s, %s}, "data": {"files": [%q]}, "steps": %d, "batch": 4, "length": %d, "save_every": 1%s}`, model, small, text, steps, length, more)
+	}
+	_, err := follow(t, settings(1, 32, "", ""), first, false)
+	require.NoError(t, err)
+	from := filepath.Join(first, "checkpoints", "step-00000001")
+	for _, c := range []struct {
+		length            int
+		model, more, want string
+		context           float64 // 0 for an error
+	}{
+		{32, "", `, "rate": {"peak": 0.1}, "optimizer": {"decay": 0.2, "stochastic": false}`, "optimizer.decay 0.2 instead of 0.1, optimizer.stochastic false instead of true, rate.peak 0.1 instead of 0.003, steps 2 instead of 1\n", 32},
+		{16, "", "", "with length 16 instead of 32, steps 2 instead of 1\n", 32},
+		{64, "", `, "mesh": "ep=2"`, `with length 64 instead of 32, mesh "ep=2" instead of "", steps 2 instead of 1` + "\n", 64},
+		{16, `, "max_position_embeddings": 32`, "", "with length 16 instead of 32, steps 2 instead of 1\n", 32},
+		{16, `, "max_position_embeddings": 48`, "", "model.max_position_embeddings 48: the checkpoint " + from + " is of a run with 32; give that, or another folder", 0},
+		{32, `, "rms_norm_eps": 1e-6, "rope_theta": 500`, "", "model.rms_norm_eps 1e-06, model.rope_theta 500.0: the checkpoint " + from + " is of a run with 1e-05, 10000.0; give these, or another folder", 0},
+		{32, "", `, "optimizer": {"moments": "bf16"}`, `optimizer.moments "bf16": the checkpoint ` + from + ` is of a run with "f32"; give that, or another folder`, 0},
+		{32, "", `, "optimizer": {"name": "lion"}`, `optimizer.name "lion": the checkpoint ` + from + ` is of a run with "adamw"; give that, or another folder`, 0},
+		{32, "", `, "masters": true, "dtype": "bf16"`, "dtype bf16, masters true: the checkpoint " + from + " is of a run with f32, false; give these, or another folder", 0},
+	} {
+		out := t.TempDir()
+		require.NoError(t, os.CopyFS(out, os.DirFS(first)))
+		said, err := follow(t, settings(2, c.length, c.model, c.more), out, true)
+		if c.context == 0 {
+			require.ErrorContains(t, err, strings.ReplaceAll(c.want, first, out))
+			continue
+		}
+		require.NoError(t, err)
+		require.Contains(t, said, c.want)
+		text, err := os.ReadFile(filepath.Join(out, "config.json"))
+		require.NoError(t, err)
+		var config map[string]any
+		require.NoError(t, json.Unmarshal(text, &config))
+		require.Equal(t, c.context, config["max_position_embeddings"])
+	}
+}
+
 // Routes are of one run: a folder with those of another one is refused, also when a run goes on, and -overwrite removes
 // them. A resumed run keeps those up to its checkpoint and removes the others.
 func TestRecordsApart(t *testing.T) {
@@ -421,6 +463,7 @@ func TestRecordsApart(t *testing.T) {
 	require.NoError(t, run("one", 1, 4, Options{Resume: true}), "the steps have changed twice")
 	require.Equal(t, 4, strings.Count(steps(), "\n"))
 
+	require.ErrorContains(t, run("other", 1, 3, Options{Overwrite: true, Replay: filepath.Join(routes, ".")}), "routes are replayed from "+routes+" and recorded into it")
 	require.NoError(t, run("other", 2, 3, Options{Overwrite: true}))
 	require.Equal(t, 3, strings.Count(steps(), "\n"))
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "other", "checkpoints")))
@@ -488,8 +531,27 @@ func replay(t *testing.T, model string) {
 	require.NoError(t, safetensors.Write(path, nil, wrong))
 	s.Steps = 3
 	err = Run(t.Context(), t.Context(), s, Options{Out: filepath.Join(dir, "range"), Replay: again})
-	require.ErrorContains(t, err, "step 1: batch: train: routes: "+path+": step 1: tensor \"")
+	require.ErrorContains(t, err, "pretrain: s.json: train: routes: "+path+": step 1: tensor \"")
 	require.ErrorContains(t, err, "has expert 8 at element 5, want 0 to 7")
+	layers := func(n string) string { return strings.Replace(small, `layers": 2`, `layers": `+n, 1) }
+	for config, c := range map[string]struct{ more, want string }{
+		layers("1"):                          {"", `tensor "model.layers.1.mlp" is of another model, whose layers of experts this one does not have; want those of ["model.layers.0.mlp"]`},
+		layers("3"):                          {"", `there is no tensor "model.layers.2.mlp"; the routes are of another model, want those of ["model.layers.0.mlp" "model.layers.1.mlp" "model.layers.2.mlp"]`},
+		small:                                {`, "microbatches": 2, "batch": 2`, `tensor "model.layers.0.mlp" is i32[4,16,2], want i32[2,16,2]: sequences of a batch, tokens of a sequence, experts of a token`},
+		small + `, "num_experts_per_tok": 3`: {"", `tensor "model.layers.0.mlp" is i32[4,16,2], want i32[4,16,3]: sequences of a batch`},
+	} {
+		batch := `, "batch": 4`
+		if c.more != "" {
+			batch = ""
+		}
+		s, err = Parse("s.json", fmt.Appendf(nil, `{"model": {"model_type": "olmoe", %s}, "data": {"files": [%q]}, "steps": 3, "length": 16%s%s}`, config, text, batch, c.more))
+		require.NoError(t, err)
+		err = Run(t.Context(), t.Context(), s, Options{Out: filepath.Join(dir, "another"), Replay: plain})
+		require.ErrorContains(t, err, "pretrain: s.json: train: routes: "+filepath.Join(plain, "step-00000001.safetensors")+": step 1: ")
+		if model == "olmoe" {
+			require.ErrorContains(t, err, c.want)
+		}
+	}
 	s, err = Parse("s.json", fmt.Appendf(nil, `{"model": {"model_type": "llama", %s}, "data": {"files": [%q]}, "steps": 3, "batch": 4, "length": 16}`, small, text))
 	require.NoError(t, err)
 	err = Run(t.Context(), t.Context(), s, Options{Out: filepath.Join(dir, "dense"), Replay: routes})

@@ -206,12 +206,24 @@ func (s *Settings) Place(mesh string) (err error) {
 
 // facts returns the settings by name, as stored in checkpoints.
 func (s *Settings) facts() map[string]string {
-	model, _ := json.Marshal(s.Model) // cannot fail: numbers, texts, and lists and objects of them
+	object := func(of map[string]any) string {
+		text, _ := json.Marshal(of) // cannot fail: numbers, texts, and lists and objects of them
+		return string(text)
+	}
+	o, r := s.Optimizer, s.Rate
 	return map[string]string{
-		"model": string(model), "mesh": strconv.Quote(s.Mesh.String()), "dtype": s.DType.String(), "steps": fmt.Sprint(s.Steps), "batch": fmt.Sprint(s.Batch), "length": fmt.Sprint(s.Length),
-		"seed": fmt.Sprint(s.Seed), "optimizer": fmt.Sprintf("%+v", s.Optimizer), "rate": fmt.Sprintf("%+v", s.Rate), "balance": fmt.Sprint(s.Balance), "z_loss": fmt.Sprint(s.ZLoss),
+		"model": object(s.Model), "mesh": strconv.Quote(s.Mesh.String()), "dtype": s.DType.String(), "steps": fmt.Sprint(s.Steps), "batch": fmt.Sprint(s.Batch), "length": fmt.Sprint(s.Length),
+		"optimizer": object(map[string]any{"name": o.Name, "decay": o.Decay, "clip": o.Clip, "moments": o.Moments.String(), "stochastic": o.Stochastic}),
+		"rate":      object(map[string]any{"name": r.Name, "peak": r.Peak, "floor": r.Floor, "warmup": r.Warmup, "decay": r.Decay}),
+		"seed":      fmt.Sprint(s.Seed), "balance": fmt.Sprint(s.Balance), "z_loss": fmt.Sprint(s.ZLoss),
 		"even": fmt.Sprint(s.Even), "zero": s.Zero, "remat": s.Remat, "microbatches": fmt.Sprint(s.Microbatches), "sums": s.Sums.String(), "exact": fmt.Sprint(s.Exact), "masters": fmt.Sprint(s.Masters), "eval_every": fmt.Sprint(s.EvalEvery), "save_every": fmt.Sprint(s.SaveEvery), "keep": fmt.Sprint(s.Keep),
 	}
+}
+
+// shared returns the settings that a resumed run must share with its checkpoint, because the state has their shapes and
+// types.
+func shared() []string {
+	return []string{"model", "dtype", "masters", "optimizer.name", "optimizer.moments"}
 }
 
 // free returns the settings that do not affect results.

@@ -2,12 +2,12 @@ package pretrain
 
 import (
 	"fmt"
-	"regexp"
-	"strconv"
+	"maps"
 	"strings"
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/strictjson"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/train"
@@ -110,9 +110,29 @@ func (s *Settings) warm(from *snapshot.Snapshot) {
 	if from == nil {
 		return
 	}
-	if said := regexp.MustCompile(` Warmup:(\d+) `).FindStringSubmatch(from.Facts["rate"]); said != nil {
-		s.Rate.Warmup, _ = strconv.Atoi(said[1])
+	var rate struct {
+		Warmup *int `json:"warmup"`
 	}
+	if strictjson.Unmarshal([]byte(from.Facts["rate"]), &rate) == nil && rate.Warmup != nil {
+		s.Rate.Warmup = *rate.Warmup
+	}
+}
+
+// context keeps the context length of a resumed run's checkpoint, unless the settings give one or its sequences are
+// longer. It returns the settings that may therefore differ from the checkpoint's.
+func (s *Settings) context(from *snapshot.Snapshot) []string {
+	const name = "max_position_embeddings"
+	if _, ok := s.Model[name]; ok || from == nil {
+		return nil
+	}
+	var model map[string]any
+	if strictjson.Unmarshal([]byte(from.Facts["model"]), &model) == nil {
+		if n, ok := model[name].(float64); ok && n > float64(s.Length) {
+			s.Model = maps.Clone(s.Model)
+			s.Model[name] = n
+		}
+	}
+	return []string{"model." + name}
 }
 
 func (s *Settings) schedule() train.Schedule {

@@ -57,7 +57,8 @@ func (o *outputs) serve() {
 	}()
 }
 
-const pictureName = "training.png"
+// PictureName is the file of the picture of a run in Figures.Folder.
+const PictureName = "training.png"
 
 // open opens metrics.csv, checks that no folder has the picture's name, and adds the steps of earlier runs to the
 // history.
@@ -66,7 +67,7 @@ func (f Figures) open(first bool, done, total int, h *report.History) (*outputs,
 	if !first || f.Folder == "" {
 		return o, nil
 	}
-	picture := filepath.Join(f.Folder, pictureName)
+	picture := filepath.Join(f.Folder, PictureName)
 	if info, err := os.Stat(picture); f.Draw != nil && err == nil && info.IsDir() {
 		return nil, fmt.Errorf("%s is a folder, and the picture is written there; remove it, or give another folder", picture)
 	}
@@ -134,5 +135,5 @@ func (o *outputs) draw(h *report.History) error {
 	if err := o.Draw(&picture, report.Figure{Title: o.Title, Steps: h.Points(), Unigram: o.Entropy}); err != nil {
 		return err
 	}
-	return whole.Write(filepath.Join(o.Folder, pictureName), func(w io.Writer) error { _, err := picture.WriteTo(w); return err })
+	return whole.Write(filepath.Join(o.Folder, PictureName), func(w io.Writer) error { _, err := picture.WriteTo(w); return err })
 }

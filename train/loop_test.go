@@ -171,6 +171,12 @@ func TestLoop(t *testing.T) {
 		if _, err := second.loop.Begin(ctx, second.run, 1); err == nil || !strings.Contains(err.Error(), "-experts 8: the checkpoint ") {
 			t.Errorf("another model: %v", err)
 		}
+		second.loop.Saves.Facts["-experts"], second.loop.Saves.Facts["-layers"], second.loop.Saves.Model = "8", "", []string{"-experts", "-batch"}
+		second.loop.Saves.Facts["-batch"] = ""
+		_, err = second.loop.Begin(ctx, second.run, 1)
+		require.ErrorContains(t, err, `-batch "", -experts 8: the checkpoint `)
+		require.ErrorContains(t, err, "is of a run with 1, 4; give these, or another folder")
+		second.loop.Saves.Model = []string{"-experts"}
 		second.loop.Saves.Facts = map[string]string{"-experts": "4", "-batch": "2", "-out": "there"}
 		b, err = second.loop.Begin(ctx, second.run, 1)
 		require.NoError(t, err)

@@ -40,6 +40,8 @@ type Routes struct {
 	Path string
 	// Experts is the number of experts per layer; Load rejects numbers out of range. 0 accepts all numbers from 0 on.
 	Experts int
+	// Of is the replaying step; Load rejects choices that its layers do not take. nil accepts all.
+	Of *Program
 }
 
 // last returns the number of the last expert, for errors.
@@ -195,14 +197,57 @@ func (r Routes) Has(steps int) error {
 	return nil
 }
 
+// layers returns the types of the choices that the replaying step takes, by layer.
+func (r Routes) layers() map[string]graph.Type {
+	all := map[string]graph.Type{}
+	for _, in := range r.Of.In {
+		layer, ok := strings.CutPrefix(in.Name, ChoicesPrefix)
+		if !ok {
+			continue
+		}
+		t := in.Type
+		if slices.Contains(r.Of.batch, in.Name) { // in microbatches
+			t.Shape = append([]int{t.Shape[0] * t.Shape[1]}, t.Shape[2:]...)
+		}
+		all[layer] = t
+	}
+	return all
+}
+
+// fits returns an error unless the file of a step has the choices that the replaying step takes.
+func (r Routes) fits(f *safetensors.File) error {
+	if r.Of == nil {
+		return nil
+	}
+	want := r.layers()
+	names := quoted.List(slices.Sorted(maps.Keys(want)))
+	for _, t := range f.Tensors {
+		w, ok := want[t.Name]
+		if !ok {
+			return fmt.Errorf("tensor %s is of another model, whose layers of experts this one does not have; want those of %s", quoted.Name(t.Name), names)
+		}
+		if !slices.Equal(t.Type.Shape, w.Shape) {
+			return fmt.Errorf("tensor %s is %s, want %s: sequences of a batch, tokens of a sequence, experts of a token", quoted.Name(t.Name), t.Type, w)
+		}
+		delete(want, t.Name)
+	}
+	for _, layer := range slices.Sorted(maps.Keys(want)) {
+		return fmt.Errorf("there is no tensor %s; the routes are of another model, want those of %s", quoted.Name(layer), names)
+	}
+	return nil
+}
+
 // Load returns the choices of a step as inputs by name. The caller owns the arrays. It is an error if the folder
-// lacks the step, or if an expert is out of range.
+// lacks the step, if the layers or shapes are not those of Of, or if an expert is out of range.
 func (r Routes) Load(step int) (_ map[string]array.Array, err error) {
 	f, err := safetensors.Open(r.file(step))
 	if err != nil {
 		return nil, fmt.Errorf("train: routes: step %d: %w", step, err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := r.fits(f); err != nil {
+		return nil, fmt.Errorf("train: routes: %s: step %d: %w", f.Path(), step, err)
+	}
 	all := map[string]array.Array{}
 	for _, t := range f.Tensors {
 		a, err := t.Array()

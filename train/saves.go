@@ -1,7 +1,9 @@
 package train
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +12,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
+	"github.com/gomoe/gomoe/internal/strictjson"
 	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/train/snapshot"
 )
@@ -29,7 +33,8 @@ type Saves struct {
 	Resume bool
 	// Facts are the settings of the run by name, stored in checkpoints. When resuming, settings named in Model must
 	// equal the checkpoint's; settings named in Free may differ, because they do not affect results; Begin reports any
-	// other difference.
+	// other difference. If a setting is a JSON object, its members are compared and reported, and Model and Free may
+	// name them, as in optimizer.moments.
 	Facts       map[string]string
 	Model, Free []string
 	// Made lists the files or folders that the program writes at the end of a run. If one exists without a checkpoint,
@@ -194,18 +199,51 @@ func (l *Loop) Begin(ctx context.Context, r *Run, seed uint64) (b Begun, err err
 // changed lists the settings that affect results and differ from the checkpoint's. It is an error if the checkpoint
 // is of another model.
 func (s *Saves) changed(from *snapshot.Snapshot) (list []string, err error) {
+	var now, then []string // settings of another model
 	for _, name := range slices.Sorted(maps.Keys(s.Facts)) {
-		now := s.Facts[name]
-		then, ok := from.Facts[name]
-		switch {
-		case now == then || !ok || slices.Contains(s.Free, name):
-		case slices.Contains(s.Model, name):
-			return nil, fmt.Errorf("%s %s: the checkpoint %s is of a model with %s; give that, or another folder", name, now, from.Path, then)
-		default:
-			list = append(list, fmt.Sprintf("%s %s instead of %s", name, now, then))
+		earlier, ok := from.Facts[name]
+		if !ok {
+			continue
+		}
+		for _, d := range differences(name, s.Facts[name], earlier) {
+			is := func(names []string) bool { return slices.Contains(names, name) || slices.Contains(names, d.name) }
+			switch {
+			case is(s.Free):
+			case is(s.Model):
+				now, then = append(now, d.name+" "+d.now), append(then, d.then)
+			default:
+				list = append(list, fmt.Sprintf("%s %s instead of %s", d.name, d.now, d.then))
+			}
 		}
 	}
+	if len(now) > 0 {
+		return nil, fmt.Errorf("%s: the checkpoint %s is of a run with %s; give %s, or another folder", strings.Join(now, ", "), from.Path, strings.Join(then, ", "), map[bool]string{true: "that", false: "these"}[len(then) == 1])
+	}
 	return list, nil
+}
+
+// difference is a setting with two values.
+type difference struct{ name, now, then string }
+
+// differences compares a setting, or the members of one that is a JSON object; a member's name is a path with dots.
+func differences(name, now, then string) (all []difference) {
+	var a, b map[string]json.RawMessage
+	object := strictjson.Unmarshal([]byte(now), &a) == nil && a != nil
+	switch {
+	case now == then:
+		return nil
+	case object && !json.Valid([]byte(then)): // written by a version without names of members
+		return nil
+	case !object || strictjson.Unmarshal([]byte(then), &b) != nil || b == nil:
+		return []difference{{name, cmp.Or(now, `""`), cmp.Or(then, `""`)}}
+	}
+	members := maps.Clone(a)
+	maps.Copy(members, b)
+	for _, member := range slices.Sorted(maps.Keys(members)) {
+		value := func(of map[string]json.RawMessage) string { return cmp.Or(string(of[member]), "none") }
+		all = append(all, differences(name+"."+member, value(a), value(b))...)
+	}
+	return all
 }
 
 // save starts writing a checkpoint after a step, if enabled and not yet done for this step. Writing overlaps with

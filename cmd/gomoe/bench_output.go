@@ -32,6 +32,9 @@ func (o *benchOutput) open() (err error) {
 		}
 	}
 	if o.plot != "" {
+		if err := whole.Apart(o.plot, o.json); err != nil {
+			return fmt.Errorf("-plot: %w", err)
+		}
 		if o.image, err = whole.Create(o.plot); err != nil {
 			return fmt.Errorf("-plot: %w", err)
 		}

@@ -9,6 +9,8 @@ import (
 	"io"
 	"regexp"
 	"runtime/debug"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -239,6 +241,28 @@ func onePath(fs *flag.FlagSet, args []string, want string) (string, error) {
 		return "", err
 	}
 	return paths[0], nil
+}
+
+// read returns the path of an operand for comparing it with outputs: that of standard input for -.
+func read(path string) string {
+	if path == "-" {
+		return "/dev/stdin"
+	}
+	return path
+}
+
+// filesOf returns the files of models and adapters, given as files or folders, for comparing them with outputs.
+func filesOf(paths ...string) []string {
+	files := slices.Clone(paths)
+	for _, path := range paths {
+		entries, _ := os.ReadDir(path) // none of a file
+		for _, e := range entries {
+			if slices.Contains([]string{".json", ".safetensors", ".jinja", ".model", ".txt"}, filepath.Ext(e.Name())) {
+				files = append(files, filepath.Join(path, e.Name()))
+			}
+		}
+	}
+	return files
 }
 
 // operand is operands for commands taking one file.

@@ -126,6 +126,9 @@ func (e *evaluating) run(ctx context.Context) (err error) {
 		return err
 	}
 	if e.picture != "" && info.First() {
+		if err := whole.Apart(e.picture, append(filesOf(c.Path, e.adapter), append(c.Files, read(e.text))...)...); err != nil {
+			return fmt.Errorf("-picture: %w", err)
+		}
 		f, err := whole.Create(e.picture) // fails before evaluating
 		if err != nil {
 			return fmt.Errorf("-picture: %w", err)

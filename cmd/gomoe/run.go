@@ -14,6 +14,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/jaccl/job/environ"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/world"
@@ -79,7 +80,10 @@ func (t *tool) runCommand() *ffcli.Command {
 				return err
 			}
 			defer func() { err = errors.Join(err, end()) }()
-			r := runner{tool: t, path: path, p: p, cfg: cfg, limit: *limit, out: *out, trace: *trace}
+			r := runner{tool: t, path: path, p: p, cfg: cfg, limit: *limit, out: *out, trace: *trace, inputs: []string{read(path)}}
+			for _, file := range given.files.value {
+				r.inputs = append(r.inputs, file)
+			}
 			return r.run(ctx, x, seed)
 		},
 	}
@@ -93,6 +97,7 @@ type runner struct {
 	cfg        gomoe.Config
 	limit      size
 	out, trace string
+	inputs     []string // files read
 }
 
 func (r *runner) run(ctx context.Context, x map[string]array.Array, seed optional) (err error) {
@@ -107,6 +112,9 @@ func (r *runner) run(ctx context.Context, x map[string]array.Array, seed optiona
 		}
 	}
 	if r.trace != "" {
+		if err := whole.Apart(r.trace, r.inputs...); err != nil {
+			return fmt.Errorf("-trace: %w", err)
+		}
 		if r.cfg.Trace, err = runtime.CreateTrace(r.trace); err != nil {
 			return err
 		}
@@ -117,6 +125,14 @@ func (r *runner) run(ctx context.Context, x map[string]array.Array, seed optiona
 		return err
 	}
 	defer j.Close()
+	for _, port := range j.Plan().Out {
+		if r.out == "" {
+			break
+		}
+		if err := whole.ApartIn(r.out, []string{fileOf(port.Name) + ".npy"}, append(r.inputs, r.trace)...); err != nil {
+			return fmt.Errorf("-out: result %s: %w", port.Name, err)
+		}
+	}
 	if seed.set {
 		complete(r.p, x, seed.n)
 	}

@@ -53,15 +53,15 @@ func (t *tool) mergeCommand() *ffcli.Command {
 			}
 			var in []tracefile.Input
 			for _, p := range paths {
-				if p == *out {
-					return usagef("-out %s is one of the traces; give another name", p)
-				}
 				f, _, err := infile.Open(p)
 				if err != nil {
 					return err
 				}
 				defer f.Close()
 				in = append(in, tracefile.Input{Name: p, R: f})
+			}
+			if err := whole.Apart(*out, paths...); err != nil {
+				return usagef("-out: %w", err)
 			}
 			var m tracefile.Merged
 			err = whole.Write(*out, func(w io.Writer) (err error) {

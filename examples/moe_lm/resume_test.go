@@ -133,7 +133,7 @@ func TestResumeElsewhere(t *testing.T) {
 	}
 	for flags, want := range map[string]string{
 		"-experts 4": "-experts 4: the checkpoint ",
-		"-heads 1":   "is of a model with 2; give that, or another folder",
+		"-heads 1":   "is of a run with 2; give that, or another folder",
 		"-top-k 1":   "-top-k 1: the checkpoint ",
 	} {
 		_, err := execute(t, append(append(args, "-resume"), strings.Fields(flags)...)...)

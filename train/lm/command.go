@@ -211,6 +211,10 @@ func (c Command) train(ctx, stop context.Context, o *Options, corpus *Bytes, std
 		if err := whole.Folder(o.Out); err != nil {
 			return fmt.Errorf("-out: %w", err)
 		}
+		made := append(modelFiles(), report.MetricsName, train.PictureName, sampleName)
+		if err := whole.ApartIn(o.Out, made, strings.Split(o.Data, ",")...); err != nil {
+			return fmt.Errorf("-out: %w", err)
+		}
 		for _, name := range modelFiles() { // find write errors before training
 			f, err := whole.Create(filepath.Join(o.Out, name))
 			if err != nil {
@@ -220,6 +224,9 @@ func (c Command) train(ctx, stop context.Context, o *Options, corpus *Bytes, std
 		}
 	}
 	if o.Trace != "" {
+		if err := whole.Apart(o.tracePath(), strings.Split(o.Data, ",")...); err != nil {
+			return fmt.Errorf("-trace: %w", err)
+		}
 		if t.Config.Trace, err = runtime.CreateTrace(o.tracePath()); err != nil {
 			return fmt.Errorf("-trace: %w", err)
 		}
@@ -280,7 +287,7 @@ func (c Command) finish(ctx, stop context.Context, o *Options, d *Done, params [
 		if err := c.sample(ctx, stop, o, weights, stdout); err != nil {
 			return err
 		}
-		written = append(written, "sample.txt")
+		written = append(written, sampleName)
 	}
 	fmt.Fprintf(stdout, "written: %s in %s\n", strings.Join(written, ", "), o.Out)
 	return nil

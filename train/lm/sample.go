@@ -21,6 +21,9 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
+// sampleName is the file of the text written at the end of a run.
+const sampleName = "sample.txt"
+
 // sample generates text following the prompt with the trained model, prints it and writes it to sample.txt. It runs
 // on one rank.
 func (c Command) sample(ctx, stop context.Context, o *Options, weights map[string]array.Array, stdout io.Writer) (err error) {
@@ -38,7 +41,7 @@ func (c Command) sample(ctx, stop context.Context, o *Options, weights map[strin
 	if err != nil {
 		return fmt.Errorf("sample: %w", err)
 	}
-	return whole.Write(filepath.Join(o.Out, "sample.txt"), func(w io.Writer) error { _, err := io.WriteString(w, o.Prompt+text); return err })
+	return whole.Write(filepath.Join(o.Out, sampleName), func(w io.Writer) error { _, err := io.WriteString(w, o.Prompt+text); return err })
 }
 
 // printable replaces bytes that a terminal would not display or would interpret: a barely trained model writes
