@@ -50,7 +50,7 @@ func parse(args []string) (settings, error) {
 	var s settings
 	var only, peers, threads string
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
-	f.IntVar(&s.rounds, "rounds", 5, "interleaved `rounds` whose median counts")
+	f.IntVar(&s.rounds, "rounds", 5, "interleaved `rounds`; the result is their median")
 	f.Float64Var(&s.seconds, "seconds", 0.3, "`time` of each side in a round")
 	f.StringVar(&only, "only", "", "workloads whose names match this `regexp`")
 	f.StringVar(&peers, "peers", "", "peers whose names match this `regexp`")

@@ -81,7 +81,7 @@ func (d *Device) Open(ctx context.Context, p *lowering.Plan, rank int) (_ runtim
 	q.queue.Keep(d.resident)
 	if n := q.program.scratch; n > 0 {
 		if q.scratch, err = d.gpu.Buffer(n); err != nil {
-			return nil, fmt.Errorf("metal: %d bytes that kernels use beside their arguments: %w", n, err)
+			return nil, fmt.Errorf("metal: %d bytes of kernels' scratch memory: %w", n, err)
 		}
 		d.resident.Add(q.scratch)
 	}

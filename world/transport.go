@@ -81,7 +81,7 @@ func TransportNames() string {
 
 // TransportFlag defines the flag -transport, for Config.Transport.
 func TransportFlag(fs *flag.FlagSet) *string {
-	return fs.String("transport", "", "`what` carries data between the processes of gomoe launch, mpirun and others: "+TransportNames()+"; GOMOE_TRANSPORT or auto if not given")
+	return fs.String("transport", "", "`transport` between the processes of gomoe launch, mpirun and others: "+TransportNames()+"; GOMOE_TRANSPORT or auto if not given")
 }
 
 // Has returns an error if this program lacks the transport of that name: there is none,

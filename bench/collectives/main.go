@@ -51,7 +51,7 @@ func parse(args []string) (settings, error) {
 	ranks := f.String("n", "2,4", "`numbers` of ranks, with commas between")
 	ops := f.String("ops", "all_sum,all_to_all,all_gather,reduce_scatter", "`operations`, with commas between")
 	only := f.String("sides", "", "sides whose names match this `regexp`")
-	f.IntVar(&s.rounds, "rounds", 3, "interleaved `rounds` whose median counts")
+	f.IntVar(&s.rounds, "rounds", 3, "interleaved `rounds`; the result is their median")
 	f.Int64Var(&s.min, "min", 1<<10, "smallest size in `bytes`")
 	f.Int64Var(&s.max, "max", 16<<20, "largest size in `bytes`")
 	f.IntVar(&s.factor, "factor", 4, "of one size to the next")

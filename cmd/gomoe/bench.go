@@ -24,7 +24,7 @@ func (t *tool) benchCommand() *ffcli.Command {
 	return group(&ffcli.Command{
 		Name: "bench", ShortUsage: "gomoe bench collectives | kernels [flags]", FlagSet: fs,
 		ShortHelp:   "Measure this machine.",
-		LongHelp:    "collectives times what ranks exchange: every operation, by size, over every transport.\nkernels times what an Apple GPU computes, beside the host, and compares the results.",
+		LongHelp:    "collectives times every collective, by size, over every transport.\nkernels times an Apple GPU's kernels and the host's, and compares the results.",
 		Subcommands: []*ffcli.Command{t.collectivesCommand(), t.benchKernelsCommand()},
 	})
 }
@@ -50,7 +50,7 @@ func (t *tool) collectivesCommand() *ffcli.Command {
 	b.flags(fs)
 	return &ffcli.Command{
 		Name: "collectives", ShortUsage: "gomoe bench collectives [-n 4] [-transport local,shm,tcp] [flags]", FlagSet: fs,
-		ShortHelp: "Time what ranks exchange, by operation, size and transport.",
+		ShortHelp: "Time collectives by operation, size and transport.",
 		LongHelp: "Prints a line per operation and size: the median time of a call, and the fastest; the size by the\ntime (alg GB/s); and what each rank's connection carries (bus GB/s), which is comparable with the\nhardware's bandwidth, as in nccl-tests. Then dispatch and combine of an MoE layer, in microseconds\nand GB/s of the rows that a rank receives, its own among them, as DeepEP counts them.\n" +
 			"Ranks are started on this machine, once per transport. Inside of a job (gomoe launch -hostfile ...,\nmpirun, mlx.launch) the job's ranks are measured, over one transport.",
 		Exec: func(ctx context.Context, args []string) error {
@@ -87,7 +87,7 @@ func (b *collectives) flags(fs *flag.FlagSet) {
 	fs.Var(&b.min, "min", "smallest `size`")
 	fs.Var(&b.max, "max", "largest `size`")
 	fs.IntVar(&b.o.Factor, "factor", 4, "of one size to the next")
-	fs.IntVar(&b.o.Batches, "batches", 5, "times taken of each size")
+	fs.IntVar(&b.o.Batches, "batches", 5, "timed batches per size")
 	fs.DurationVar(&b.o.Batch, "batch", 50*time.Millisecond, "about how `long` one of them is")
 	fs.IntVar(&b.moe.tokens, "tokens", 1024, "tokens per rank of dispatch and combine; 0 leaves them out")
 	fs.IntVar(&b.moe.width, "hidden", 2048, "columns of a token")

@@ -29,16 +29,16 @@ type kernelTimes struct {
 func (t *tool) benchKernelsCommand() *ffcli.Command {
 	fs := t.flags("bench kernels")
 	b := &kernelTimes{tool: t, out: benchOutput{stdout: t.stdout, header: measure.Header()}}
-	fs.StringVar(&b.device, "device", "metal", "`what` runs the kernels beside the host: metal (Apple's GPU), or metal-emulated (the same kernels on this processor, whose times say nothing)")
+	fs.StringVar(&b.device, "device", "metal", "`device` to compare with the host: metal (Apple's GPU), or metal-emulated (the same kernels on this processor; its times are meaningless)")
 	fs.StringVar(&b.only, "only", "", "`kernels` to measure, with commas between; all if not given: gomoe kernels lists them")
 	fs.BoolVar(&b.small, "small", false, "tiny shapes, which an emulated GPU does in seconds")
-	fs.BoolVar(&b.o.Count, "count", false, "count what kernels do, on the emulated GPU, instead of timing them; prints the least time that Apple's GPUs take for it")
-	fs.IntVar(&b.o.Runs, "runs", 5, "`times` taken of each instruction, after one that is not")
+	fs.BoolVar(&b.o.Count, "count", false, "count the kernels' operations on the emulated GPU instead of timing them, and print the roofline times of Apple's GPUs")
+	fs.IntVar(&b.o.Runs, "runs", 5, "timed `runs` per instruction, after one warm-up run")
 	b.out.flags(fs)
 	kernelsFlag(fs)
 	return &ffcli.Command{
 		Name: "kernels", ShortUsage: "gomoe bench kernels [-device metal] [-only dot_general,rope] [-small] [flags]", FlagSet: fs,
-		ShortHelp: "Time the GPU's kernels beside the host's, and compare their results.",
+		ShortHelp: "Time the GPU's kernels and the host's, and compare their results.",
 		LongHelp: "Runs programs at the shapes of a small language model in training (1024 tokens of 512 numbers,\n8 experts of 1024, a vocabulary of 32000, 8 heads of 64), and of a single token as in generation.\n" +
 			"Each instruction that a kernel serves is done by the host and then, on the same arguments, by the\ndevice. A line has the medians: the host's time, the device's as the host sees it (wall), and as the\n" +
 			"GPU counts it (gpu), of which the ratio and what follows are: GFLOP/s of products and attention, and\nGB/s of what is read and written at the least. diff is the largest difference from the host's result,\n" +

@@ -21,8 +21,8 @@ func (t *tool) chatCommand() *ffcli.Command {
 	fs := t.flags("chat")
 	c := chatting{opening: opening{tool: t}}
 	fs.StringVar(&c.system, "system", "", "`text` of the message that begins the conversation and says how to answer")
-	fs.IntVar(&c.n, "n", 0, "tokens of an answer at most; as many as there is room for if 0")
-	fs.IntVar(&c.o.Room, "room", 0, fmt.Sprintf("`positions` of the conversation; as many as the model was trained for, and %d at most, if 0", usualRoom))
+	fs.IntVar(&c.n, "n", 0, "maximum number of tokens of an answer; 0 uses the remaining context")
+	fs.IntVar(&c.o.Room, "room", 0, fmt.Sprintf("context length in `positions`; the model's own, but at most %d, if 0", usualRoom))
 	c.choosing.flags(fs)
 	c.opening.flags(fs)
 	fs.BoolVar(&c.stats, "stats", false, "print times and speeds to standard error")
@@ -79,7 +79,7 @@ func (c *chatting) run(ctx context.Context) (err error) {
 	}
 	c.begin()
 	if err := c.tok.TemplateError(); errors.Is(err, tokenizer.ErrNoTemplate) {
-		return fmt.Errorf("%s: the model has no chat template, which says how messages become a text: gomoe generate continues texts without one, and a file chat_template.jinja beside the tokenizer is one", c.path)
+		return fmt.Errorf("%s: the model has no chat template, which turns messages into text: use gomoe generate, or put a file chat_template.jinja next to the tokenizer", c.path)
 	} else if err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func (c *chatting) answer(ctx context.Context, gen *generate.Generator, out *gen
 		return err
 	}
 	if left > 0 {
-		fmt.Fprintf(c.stderr, "the room of %d positions is full: the oldest %d messages are left out\n", gen.Room(), left)
+		fmt.Fprintf(c.stderr, "the context of %d positions is full: dropping the oldest %d messages\n", gen.Room(), left)
 	}
 	var answer strings.Builder
 	r, err := gen.Generate(ctx, generate.Request{Prompt: ids, N: c.n, Sampling: c.s, Ends: c.ends, Stops: c.stop}, func(x generate.Token) bool {

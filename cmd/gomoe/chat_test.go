@@ -50,7 +50,7 @@ func TestChatRoom(t *testing.T) {
 	dir := chatModel(t)
 	code, out, wrong := chatRun("%%\n&&\n$$\n", dir, "-n", "5", "-room", "24", "-system", "''")
 	require.Equal(t, 0, code, wrong)
-	require.Equal(t, "the room of 24 positions is full: the oldest 2 messages are left out\n", wrong)
+	require.Equal(t, "the context of 24 positions is full: dropping the oldest 2 messages\n", wrong)
 	_, want, _ := generateRun(t, "", dir, "-prompt", "$''!&&#"+out[6:11]+"!$$#", "-n", "5")
 	require.Equal(t, want, out[12:])
 	code, _, wrong = chatRun(strings.Repeat("%", 30), dir, "-n", "5", "-room", "24")
@@ -66,7 +66,7 @@ func TestChatRefuses(t *testing.T) {
 		"0 paths [], want one": nil,
 		"-n -1: want at least 1, or 0 for as many as there is room for":                                                     {dir, "-n", "-1"},
 		"-room 97: the model was trained for 96 positions":                                                                  {dir, "-room", "97"},
-		"the model has no chat template, which says how messages become a text: gomoe generate continues texts without one": {bytesModel(t)},
+		"the model has no chat template, which turns messages into text: use gomoe generate": {bytesModel(t)},
 		"chat_template.jinja: chat template default: line 1: an unknown or misplaced statement \"include\"":                 {broken},
 		"temperature -1, want a number from 0 to 3.4e+38":                                                                   {dir, "-temperature", "-1"},
 		"wants a -temperature above 0":                                                                                      {dir, "-top-k", "3"},

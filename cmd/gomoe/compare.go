@@ -36,7 +36,7 @@ func (g *writing) compared() (meshes []sharding.Mesh, ranks []int, err error) {
 		case n > g.model.Experts:
 			return nil, nil, usagef("-compare %s: the model has %d experts, want at most as many ranks", g.compare, g.model.Experts)
 		case job.Size > 1 && job.Size%n != 0:
-			return nil, nil, usagef("-compare %s: the job has %d processes, of which %d ranks are no equal part", g.compare, job.Size, n)
+			return nil, nil, usagef("-compare %s: the job's %d processes cannot be divided into groups of %d ranks", g.compare, job.Size, n)
 		}
 		on := fmt.Sprintf("ep=%d", n)
 		if job.Size > n {

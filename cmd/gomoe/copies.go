@@ -24,7 +24,7 @@ type copying struct {
 
 // flags adds the flag.
 func (c *copying) flags(fs *flag.FlagSet) {
-	fs.StringVar(&c.flag, "copies", "", "copies of hot experts: how many `more` experts each rank holds, such as 2, behind a comma or alone a file of loads, which gomoe eval -json writes; 2,loads.json. Tokens stay the same")
+	fs.StringVar(&c.flag, "copies", "", "replicas of hot experts: the number of `additional` experts per rank, such as 2, a file of loads written by gomoe eval -json, or both, such as 2,loads.json. The generated tokens stay the same")
 }
 
 // maxLoads is the largest file of loads in bytes. A model with 61 layers of 384 experts has 0.5 MB.

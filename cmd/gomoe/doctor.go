@@ -21,7 +21,7 @@ import (
 func (t *tool) doctorCommand() *ffcli.Command {
 	fs := t.flags("doctor")
 	hosts := fs.String("hostfile", "", "`file` of the job's hosts, in the form of mlx.launch; none for this machine alone")
-	transport := fs.String("transport", "", "what is to carry the data: "+world.TransportNames()+"; if not given, what the hostfile says, or tcp")
+	transport := fs.String("transport", "", "transport for the data: "+world.TransportNames()+"; the hostfile's backend, or tcp, if not given")
 	ranks := fs.Int("n", 1, "ranks per host")
 	ssh := fs.String("ssh", "", "`command` by which hosts are reached, if not ssh -o BatchMode=yes -o ConnectTimeout=5")
 	patience := fs.Duration("timeout", 30*time.Second, "how `long` hosts may take to answer")
@@ -82,7 +82,7 @@ func environment() doctor.Report {
 	}
 	job, err := environ.Detect(os.Getenv)
 	if err != nil {
-		return append(r, doctor.Finding{Level: doctor.Wrong, Hosts: []string{"localhost"}, What: err.Error(), Fix: "unset what is left over from another launcher"})
+		return append(r, doctor.Finding{Level: doctor.Wrong, Hosts: []string{"localhost"}, What: err.Error(), Fix: "unset the other launcher's leftover variables"})
 	}
 	if job.InProcess() {
 		return r

@@ -38,7 +38,7 @@ func (t *tool) evalCommand() *ffcli.Command {
 	return &ffcli.Command{
 		Name: "eval", ShortUsage: "gomoe eval MODEL -text FILE [-window 512] [-mesh ep=4] [-picture load.png] [-json]", FlagSet: fs,
 		ShortHelp: "Measure how well a model predicts a text.",
-		LongHelp: "MODEL is that of gomoe generate. The text's tokens are cut into windows, one behind the other. Each window is a text of its\n" +
+		LongHelp: "MODEL is that of gomoe generate. The text's tokens are divided into consecutive windows. Each window is a text of its\n" +
 			"own, in which every token but the first is predicted from those before it; the last one may be shorter. The loss is the\n" +
 			"mean of -log(p) over all predicted tokens, and the perplexity e to it. It is the same number on every mesh without tp,\n" +
 			"but for -exchange sum, with which it is close.",

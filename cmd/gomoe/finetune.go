@@ -79,7 +79,7 @@ func (f *tuning) flags(fs *flag.FlagSet) {
 	fs.Float64Var(&o.LoRA.Alpha, "alpha", 32, "adapters are multiplied by `alpha`/rank")
 	fs.Float64Var(&o.LoRA.Dropout, "dropout", 0, "`probability` with which adapters of linear layers do not see an element")
 	fs.Func("targets", "`matrices` with adapters, as ends of their names with commas between, such as q_proj,o_proj; an unknown one lists the model's; those of attention, networks and experts if not given", list(&o.LoRA.Targets))
-	fs.StringVar(&o.From, "from", "", "`folder` of an adapter to begin with, PEFT's, mlx-lm's or a run's checkpoint, which then says what -rank, -alpha, -dropout and -targets say")
+	fs.StringVar(&o.From, "from", "", "`folder` of an initial adapter: PEFT's, mlx-lm's or a run's checkpoint. It determines -rank, -alpha, -dropout and -targets")
 	fs.BoolVar(&o.All, "all", false, "train all weights, in f32, instead of adapters")
 	fs.StringVar(&o.Merge, "merge", "", "`path` for the model with the adapter: a folder, or a GGUF file if it ends with .gguf")
 	fs.Func("merge-type", "element `type` of its matrices, as that of gomoe convert; that of MODEL if not given", func(s string) error {
@@ -93,7 +93,7 @@ func (f *tuning) flags(fs *flag.FlagSet) {
 	})
 	fs.IntVar(&o.Steps, "steps", 100, "training `steps`")
 	fs.IntVar(&o.Rows, "batch", 8, "`sequences` of a step, over all ranks")
-	fs.IntVar(&o.Microbatches, "microbatches", 1, "`parts` into which a step cuts the batch, one after the other, so that it takes the memory of one")
+	fs.IntVar(&o.Microbatches, "microbatches", 1, "number of `microbatches` per step, run in sequence to save memory")
 	fs.IntVar(&o.Length, "length", 0, "`tokens` of a sequence; 512 if not given, or as many as the model was trained for if that is less")
 	fs.Float64Var(&o.Rate, "lr", 2e-4, "largest learning `rate`; it falls to a tenth as a cosine does")
 	fs.IntVar(&o.Warm, "warmup", 10, "`steps` in which the rate rises")
@@ -107,7 +107,7 @@ func (f *tuning) flags(fs *flag.FlagSet) {
 	fs.BoolVar(&o.Saves.Resume, "resume", false, "go on from the newest checkpoint, if there is one")
 	fs.StringVar(&f.mesh, "mesh", "", "`axes` of ranks: dp and ep split the sequences, ep the experts, tp heads and columns; dp=*,ep=2 is as long along dp as the job has ranks; empty is one rank")
 	orderFlag(fs, &f.order)
-	fs.BoolFunc("exact", "give the loss, the adapter and so the whole run the same bits on every mesh of dp and ep, also when it goes on on another; it takes more time, and a batch that is a multiple of 8", func(s string) error {
+	fs.BoolFunc("exact", "make the loss, the adapter and so the whole run bit-identical on every mesh of dp and ep, even when resumed on another; slower, and the batch must be a multiple of 8", func(s string) error {
 		on, err := strconv.ParseBool(s)
 		if o.Exact = 0; on {
 			o.Exact = gomoe.ExactBlocks

@@ -24,10 +24,10 @@ func (t *tool) generateCommand() *ffcli.Command {
 	g := writing{opening: opening{tool: t}}
 	fs.StringVar(&g.prompt, "prompt", "", "`text` to continue")
 	fs.StringVar(&g.file, "file", "", "`file` with the text to continue, - for standard input")
-	fs.IntVar(&g.n, "n", 100, "tokens to write at most; fewer if there is no room for the usual number")
+	fs.IntVar(&g.n, "n", 100, "maximum number of tokens to generate; the default is lowered if it exceeds the context")
 	g.choosing.flags(fs)
 	fs.IntVar(&g.o.Room, "room", 0, "`positions` of the caches; as many as the prompt and -n need if 0")
-	fs.BoolVar(&g.slide, "slide", false, "where the room is full, drop the older half of the text and go on, instead of refusing to begin")
+	fs.BoolVar(&g.slide, "slide", false, "when the context is full, drop the older half of the text and continue, instead of refusing to start")
 	fs.IntVar(&g.keep, "keep", 0, "first `tokens` of the prompt that -slide never drops")
 	g.opening.flags(fs)
 	fs.StringVar(&g.compare, "compare", "", "`numbers` of ranks with commas between: write with the experts on each of them, greedily and at random, and compare every token; under a launcher they must divide the number of processes")
@@ -163,7 +163,7 @@ func (g *writing) encode(ctx context.Context) (err error) {
 	case g.slide && g.o.Room == 0:
 		g.o.Room = min(need, g.model.Context)
 	case g.o.Room > 0 && need > g.o.Room && !g.slide:
-		return usagef("-room %d: a prompt of %d tokens and -n %d need room for %d positions; or give -slide", g.o.Room, len(g.ids), g.n, need)
+		return usagef("-room %d: a prompt of %d tokens and -n %d need %d positions; raise -room or give -slide", g.o.Room, len(g.ids), g.n, need)
 	case g.o.Room == 0:
 		g.o.Room = need
 	}
@@ -269,7 +269,7 @@ func splitText(t runtime.Totals) string {
 	}
 	text := fmt.Sprintf("rank 0: steps %.3f s, of which compute %s, exchange %s, waiting %s", t.Steps.Seconds(), part(t.Kernels), part(t.Collectives), part(t.Waits))
 	if t.Beside > 0 {
-		text += fmt.Sprintf("; and exchange beside compute %.3f s", t.Beside.Seconds())
+		text += fmt.Sprintf("; exchange overlapped with compute %.3f s", t.Beside.Seconds())
 	}
 	return text
 }

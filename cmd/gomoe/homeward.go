@@ -13,8 +13,8 @@ type homeward struct{ exchange, wire string }
 
 // flags adds the flags.
 func (h *homeward) flags(fs *flag.FlagSet) {
-	fs.StringVar(&h.exchange, "exchange", "", "how rows come home from experts: rows, which gives the bits of one rank, or sum, which sends less; rows if not given")
-	fs.StringVar(&h.wire, "wire", "", "element `type` in which sums come home, with -exchange sum: f32, bf16 or f16; f32 if not given")
+	fs.StringVar(&h.exchange, "exchange", "", "how experts' outputs return to their tokens: rows, with the same bits as on one rank, or sum, which sends less; rows if not given")
+	fs.StringVar(&h.wire, "wire", "", "element `type` of returned sums, with -exchange sum: f32, bf16 or f16; f32 if not given")
 }
 
 // parse returns the flags' values.

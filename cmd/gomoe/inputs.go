@@ -134,7 +134,7 @@ func fits(path string, plan *lowering.Plan, limit size) error {
 	if need < 1<<62 {
 		bytes = lowering.Bytes(int64(need))
 	}
-	return in(path, fmt.Errorf("program %s needs %s of memory in this process, whose mesh has %d ranks, and -memory allows %s; gomoe plan -brief says what for", plan.Name, bytes, plan.Mesh.Ranks(), lowering.Bytes(int64(limit))))
+	return in(path, fmt.Errorf("program %s needs %s of memory in this process, whose mesh has %d ranks, and -memory allows %s; gomoe plan -brief lists the buffers", plan.Name, bytes, plan.Mesh.Ranks(), lowering.Bytes(int64(limit))))
 }
 
 // memoryFlag adds the flag limiting memory.

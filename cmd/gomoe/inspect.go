@@ -21,7 +21,7 @@ import (
 
 func (t *tool) inspectCommand() *ffcli.Command {
 	fs := t.flags("inspect")
-	mesh := fs.String("mesh", "", "print what each rank of this mesh holds and needs, too, such as ep=4 or dp=2,ep=2")
+	mesh := fs.String("mesh", "", "also print the memory of each rank of this mesh, such as ep=4 or dp=2,ep=2")
 	room := fs.Int("room", 0, fmt.Sprintf("with -mesh, `positions` of the caches; as many as the model was trained for, and %d at most, if 0", usualRoom))
 	var order string
 	orderFlag(fs, &order)
@@ -259,7 +259,7 @@ func (r *inspection) print(w io.Writer) error {
 		if r.Room > 0 {
 			fmt.Fprintf(w, "caches and steps are those of a text with room for %d positions\n", r.Room)
 		} else {
-			fmt.Fprintf(w, "what caches and steps would take is not known: %s\n", r.Unplanned)
+			fmt.Fprintf(w, "the memory of caches and steps is unknown: %s\n", r.Unplanned)
 		}
 	}
 	if len(r.Tensors) > 0 {

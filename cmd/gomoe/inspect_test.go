@@ -74,7 +74,7 @@ parameters    1.5k, of which a token uses 1.41k
      1        1  5.113 KiB
      2        2  5.113 KiB
      3     none  4.738 KiB
-what caches and steps would take is not known: models: `+filepath.Join(dir, checkpoint.ConfigName)+`: vocab_size is missing
+the memory of caches and steps is unknown: models: `+filepath.Join(dir, checkpoint.ConfigName)+`: vocab_size is missing
 
 model.embed_tokens.weight                      F32[300 4]  embedding
 model.layers.0.mlp.experts.0.gate_proj.weight  F32[8 4]    experts

@@ -36,7 +36,7 @@ func (t *tool) launchCommand() *ffcli.Command {
 	var o launch.Options
 	fs.IntVar(&o.Ranks, "n", 0, "`number` of ranks, as many on each host; one per host if not given")
 	hosts := fs.String("hostfile", "", "`file` with the hosts, as mlx.distributed_config writes it; all ranks run on this machine if not given")
-	fs.StringVar(&o.Transport, "transport", "", "`what` carries data: "+world.TransportNames()+"; what the ranks choose if not given")
+	fs.StringVar(&o.Transport, "transport", "", "`transport` for the data: "+world.TransportNames()+"; chosen by the ranks if not given")
 	deadline := world.DeadlineFlag(fs)
 	fs.Func("env", "set a variable for all ranks, as `NAME=value`; repeatable", func(s string) error {
 		o.Env = append(o.Env, s)
@@ -47,7 +47,7 @@ func (t *tool) launchCommand() *ffcli.Command {
 	fs.IntVar(&o.Port, "port", 0, "`port` of rank 0's host at which ranks meet; any if not given")
 	fs.DurationVar(&o.Grace, "grace", launch.DefaultGrace, "`time` that ranks have to end by themselves when one has failed")
 	fs.IntVar(&o.Restarts, "restarts", 0, "how `often` a job that fails is started again, with the same command, which goes on from its checkpoints")
-	fs.IntVar(&o.MinHosts, "min-hosts", 0, "`number` of hosts that suffice: the job starts, and starts again, on those of -hostfile that answer, and on fewer where its mesh wants that; 0 wants all")
+	fs.IntVar(&o.MinHosts, "min-hosts", 0, "minimum `number` of hosts: the job starts, and restarts, on the hosts of -hostfile that answer, or on fewer if its mesh requires it; 0 requires all")
 	fs.BoolVar(&o.NUMA, "numa", false, "give each rank the processors of its share of this machine's nodes of memory; Linux only")
 	return &ffcli.Command{
 		Name: "launch", ShortUsage: "gomoe launch -n 4 [flags] -- COMMAND [args...]", ShortHelp: "Start a command once per rank, here or on several hosts.",

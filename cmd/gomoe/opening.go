@@ -134,7 +134,7 @@ func (m *opening) open(ctx context.Context) error {
 		return usagef("-mesh %s: the model has %d experts, want at most as many ranks along ep", mesh, m.model.Experts)
 	}
 	if n := mesh.Size("tp"); n > 1 && m.model.Heads%n != 0 {
-		return usagef("-mesh %s: the model has %d heads of keys and values, of which %d ranks along tp have no equal part", mesh, m.model.Heads, n)
+		return usagef("-mesh %s: the model's %d heads of keys and values do not divide evenly over %d ranks along tp", mesh, m.model.Heads, n)
 	}
 	if m.adapter != "" {
 		if m.o.Adapters, err = models.OpenAdapters(m.adapter, m.model, m.c); err != nil {

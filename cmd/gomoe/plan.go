@@ -21,7 +21,7 @@ func (t *tool) planCommand() *ffcli.Command {
 	asJSON := fs.Bool("json", false, "print the report only, as JSON")
 	after := fs.String("after", "", "print the plan as it is after this `pass`, without report; -passes lists them")
 	passes := fs.Bool("passes", false, "print the passes that make plans, in their order, and take no FILE")
-	choices := fs.Bool("choices", false, "print what a rank takes with other ways to run the program's expert layers, instead of the plan: exchanges, blocks, room for rows, values computed again, types on the wire")
+	choices := fs.Bool("choices", false, "instead of the plan, print a rank's memory and communication for each way of running the expert layers: exchange, blocks, row capacity, recomputation, wire types")
 	wrt := fs.String("wrt", "", "with -choices, the `inputs` such as x,w with respect to which a gradient is taken, of the program's first result; none is no gradient")
 	return &ffcli.Command{
 		Name: "plan", ShortUsage: "gomoe plan FILE [-mesh ep=4 -place x=ep ...] [-brief | -json | -after PASS | -choices [-wrt x,w]] | -passes",

@@ -105,7 +105,7 @@ func newPlacing(fs *flag.FlagSet, donate bool) *placing {
 
 // orderFlag adds the flag ordering the ranks in the mesh.
 func orderFlag(fs *flag.FlagSet, order *string) {
-	fs.StringVar(order, "order", "", "the `ranks` in the order in which they take the places of the mesh, the last axis fastest, such as 0,2,1,3; 0,1,2,… if not given")
+	fs.StringVar(order, "order", "", "the `ranks` in mesh order, the last axis varying fastest, such as 0,2,1,3; 0,1,2,… if not given")
 }
 
 // meshOf returns the mesh of the flags -mesh and -order.
@@ -126,14 +126,14 @@ func meshOf(mesh, order string) (sharding.Mesh, error) {
 
 // overlapFlag adds the flag choosing the computation overlapped with collectives.
 func (f *placing) overlapFlag(fs *flag.FlagSet) {
-	fs.TextVar(&f.overlap, "overlap", lowering.OverlapOff, "`what` to compute during collectives: off, or collectives (what does not need them); it changes no bit of the results")
+	fs.TextVar(&f.overlap, "overlap", lowering.OverlapOff, "overlap `collectives` with computation: off, or collectives (run instructions that do not depend on them); the results keep their bits")
 }
 
 // deviceFlag adds the flag choosing the device for kernels.
 func (f *placing) deviceFlag(fs *flag.FlagSet) { deviceFlag(fs, &f.device) }
 
 func deviceFlag(fs *flag.FlagSet, name *string) {
-	fs.StringVar(name, "device", "", "`what` runs kernels: host, metal (Apple's GPU), or metal-emulated (the same kernels on this processor, slowly: for tests); the host if not given")
+	fs.StringVar(name, "device", "", "`device` for kernels: host, metal (Apple's GPU), or metal-emulated (the same kernels on this processor, slow, for testing); host if not given")
 }
 
 // openDevice opens the named device for cfg, and returns the function closing it.

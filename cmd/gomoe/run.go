@@ -28,7 +28,7 @@ func (t *tool) runCommand() *ffcli.Command {
 	var seed optional
 	fs.Var(&seed, "random", "fill the inputs that are not given from this `seed`: floats and weights in [-1, 1), integers 0")
 	out := fs.String("out", "", "`directory` for the results, each as name.npy")
-	trace := fs.String("trace", "", "`file` for what every rank did, for Perfetto or chrome://tracing")
+	trace := fs.String("trace", "", "`file` for a trace of every rank, for Perfetto or chrome://tracing")
 	finite := fs.Bool("finite", false, "stop at the first kernel that makes a NaN or an infinity")
 	deadline := world.DeadlineFlag(fs)
 	kernelsFlag(fs)

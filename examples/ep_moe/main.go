@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	layers := f.Int("num-layers", 1, "stacked layers")
 	experts := f.Int("num-experts", 0, "experts; 0 is one per rank")
 	meshFlag := f.String("mesh", "dp=2,ep=2", "ranks as axes; experts lie on ep, tokens on all axes; ep=0-2/3 instead of a size says which experts each rank has, and ep=4:3/1 gives each its share of 4")
-	order := f.String("order", "", "the `ranks` in the order in which they take the places of the mesh, the last axis fastest, such as 0,2,1,3; 0,1,2,… if not given")
+	order := f.String("order", "", "the `ranks` in mesh order, the last axis varying fastest, such as 0,2,1,3; 0,1,2,… if not given")
 	whole := f.Bool("whole", false, "leave tokens whole over ep: every rank of an ep group has all of the group's tokens, and none travel to experts")
 	sum := f.Bool("sum", false, "bring sums of ranks home from experts, and not a row per choice (ep.Sum)")
 	iters := f.Int("iters", 3, "iterations, which must agree bit for bit")
@@ -55,8 +55,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	outDir := f.String("out", "", "write out.npy, grad_tokens.npy, grad_topk_w.npy and grad_kernels_<layer>.npy to this folder (bf16 as f32)")
 	f.Func("kernels", "`name` of the kernels to use: portable (the reference), avx2, avx512, amx or neon; the best that the processor runs if not given", gomoe.UseKernels)
 	var overlap lowering.Overlap
-	f.TextVar(&overlap, "overlap", overlap, "`what` to compute during collectives: off or collectives")
-	device := f.String("device", "", "`what` runs kernels: host, metal (Apple's GPU), or metal-emulated (the same kernels on this processor, slowly: for tests); the host if not given")
+	f.TextVar(&overlap, "overlap", overlap, "overlap `collectives` with computation: off or collectives")
+	device := f.String("device", "", "`device` for kernels: host, metal (Apple's GPU), or metal-emulated (the same kernels on this processor, slow, for testing); host if not given")
 	if err := f.Parse(args); err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ const (
 // flags declares the flags. The model's flags are declared before.
 func (o *Options) flags(f *flag.FlagSet) (mesh, order *string) {
 	mesh = f.String("mesh", "dp=2,ep=2", "`axes` of ranks: dp splits the batch, ep the batch and the experts, tp heads and expert columns; ep=0-4/5-7 instead of a size says which experts each rank has, and ep=8:64/24 gives each its share of 8, such as by memory; ep=2x4 are 8 ranks on 2 machines; dp=*,ep=2 is as long along dp as the job has ranks; empty is one rank")
-	order = f.String("order", "", "the `ranks` in the order in which they take the places of the mesh, the last axis fastest, such as 0,2,1,3; 0,1,2,… if not given")
+	order = f.String("order", "", "the `ranks` in mesh order, the last axis varying fastest, such as 0,2,1,3; 0,1,2,… if not given")
 	o.transport, o.deadline = world.TransportFlag(f), world.DeadlineFlag(f)
 	f.StringVar(&o.Data, "data", "", "`files` and folders to train on, with commas between; empty is the Go standard library's source")
 	f.Int64Var(&o.Limit, "limit", 0, "`bytes` of text to read at most; 0 is 16 MiB, negative no limit")
@@ -75,7 +75,7 @@ func (o *Options) flags(f *flag.FlagSet) (mesh, order *string) {
 	f.Uint64Var(&o.Seed, "seed", 1, "of the weights, the batches and the sample")
 	f.IntVar(&o.Length, "seq", 128, "`bytes` per sequence")
 	f.IntVar(&o.Rows, "batch", 16, "`sequences` per step, over all ranks")
-	f.IntVar(&o.Microbatches, "microbatches", 1, "`parts` into which a step cuts the batch, one after the other, so that it takes the memory of one; losses that balance experts are then those of a part")
+	f.IntVar(&o.Microbatches, "microbatches", 1, "number of `microbatches` per step, run in sequence to save memory; losses that balance experts are then those of a part")
 	f.IntVar(&o.Eval, "eval", 150, "steps between losses on held-out text; 0 for none")
 	f.IntVar(&o.SaveEvery, "save-every", 0, "`steps` between checkpoints in the folder checkpoints of -out, from which -resume goes on; the last step and an interrupt leave one, too; 0 for none")
 	f.IntVar(&o.Keep, "keep", 2, "the newest `checkpoints` stay, and the one with the smallest held-out loss of those that -save-every and -eval have in common")
@@ -83,7 +83,7 @@ func (o *Options) flags(f *flag.FlagSet) (mesh, order *string) {
 	f.BoolVar(&o.Resume, "resume", false, "go on from the newest checkpoint in -out, if there is one: the run ends with the bits of one that was not interrupted")
 	f.BoolVar(&o.Check, "check", false, "run one step on one rank and on the mesh, compare, and exit")
 	f.Func("kernels", "`name` of the kernels to use: portable (the reference), avx2, avx512, amx or neon; the best that the processor runs if not given", gomoe.UseKernels)
-	f.StringVar(&o.Device, "device", "", "`what` runs kernels: host, metal (Apple's GPU), or metal-emulated (the same kernels on this processor, slowly: for tests); the host if not given")
+	f.StringVar(&o.Device, "device", "", "`device` for kernels: host, metal (Apple's GPU), or metal-emulated (the same kernels on this processor, slow, for testing); host if not given")
 	f.BoolVar(&o.Finite, "finite", false, "stop at the first kernel that makes a NaN or an infinity, and name it")
 	f.IntVar(&o.Compare, "compare", runtime.DefaultCompare, "`steps` between comparisons of the weights and inputs that processes have in common; 0 compares them before the first step only")
 	choice := func(c *Choice, name, usage string, of ...string) {
@@ -94,8 +94,8 @@ func (o *Options) flags(f *flag.FlagSet) (mesh, order *string) {
 	choice(&o.Remat, "remat", "`what` the gradient computes again to save memory: off, products (a layer without its products and exchanges) or all (of a layer)", "off", "products", "all")
 	choice(&o.Sums, "sums", "element `type` in which ranks add up gradients and other sums: f32, or bf16 or f16, which halve what they exchange and round", "f32", "bf16", "f16")
 	choice(&o.Zero, "zero", "`what` is split over the ranks that split the batch, to save memory: off, moments, or weights (and moments; weights are gathered where they are used)", "off", "moments", "weights")
-	f.BoolVar(&o.Exact, "exact", false, "give the loss, the weights and so the whole run the same bits on every mesh of dp and ep, also when it goes on on another; it takes more time")
-	f.TextVar(&o.Overlap, "overlap", o.Overlap, "`what` to compute during collectives: off or collectives")
+	f.BoolVar(&o.Exact, "exact", false, "make the loss, the weights and so the whole run bit-identical on every mesh of dp and ep, even when resumed on another; slower")
+	f.TextVar(&o.Overlap, "overlap", o.Overlap, "overlap `collectives` with computation: off or collectives")
 	return mesh, order
 }
 

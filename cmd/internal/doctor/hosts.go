@@ -82,7 +82,7 @@ func (s Setup) backend(r *Report) {
 	t := s.known()
 	switch name := s.transport(); {
 	case name == "jaccl-ring":
-		r.add(Wrong, "use verbs or jaccl with a cable between every two hosts, or tcp", "transport jaccl-ring: JACCL's own ring is not spoken here; its mesh is")
+		r.add(Wrong, "use verbs or jaccl with a cable between every two hosts, or tcp", "transport jaccl-ring: JACCL's ring is not supported; its mesh is")
 	case name == "nccl":
 		r.add(Wrong, "use tcp", "transport nccl: that is for NVIDIA's GPUs")
 	case t.Name == "":

@@ -19,7 +19,7 @@ func Variables() []Variable {
 		{Name: gomoeJob, Meaning: "the job's id, equal on all ranks; also with other launchers' ranks"},
 		{Name: gomoeSecret, Meaning: "what ranks prove to each other to know", Secret: true},
 		{Name: gomoeSecretFile, Meaning: "file with the secret, readable by its owner only"},
-		{Name: gomoeTransport, Meaning: "what carries data: a name of the flag -transport"},
+		{Name: gomoeTransport, Meaning: "transport for the data: a name of the flag -transport"},
 		{Name: gomoeDeadline, Meaning: "how long ranks wait for each other, such as 90s: the flag -deadline"},
 		{Name: gomoeDevices, Meaning: "the RDMA devices between all ranks themselves, as MLX_IBV_DEVICES' file has them"},
 		{Name: verbsLibrary, Meaning: "path of the library of RDMA verbs; else the system's librdma or libibverbs"},
