@@ -8,8 +8,7 @@
 // in a file with the same name and _kernel (router.go and router_kernel.go).
 //
 // Builders run inside [graph.Trace]. A mistake in their arguments stops the
-// trace with an error at the user's line. The package is made to be imported
-// with a dot: it exports builders and types that end in Op, and little else.
+// trace with an error at the user's line.
 //
 // Begin with MatMul and the elementwise operations, and for a mixture of experts
 // with Route. docs/reference.md has every operation with its formula and its
