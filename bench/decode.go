@@ -59,7 +59,7 @@ func (l decodeLayer) program() (*graph.Program, error) {
 		r := primitives.Prepare(primitives.PrepareOp{Experts: l.Experts}, experts)
 		rows, rowWeights := primitives.DispatchWeighted(r, x, weights)
 		product := func(x, w *graph.Value) *graph.Value {
-			return graph.Apply1(primitives.GroupedMatMulOp{Transpose: true}, x, w, r.Value)
+			return primitives.GroupedMatMulTransposed(r, x, w)
 		}
 		y := product(primitives.SwiGLU(product(rows, gate), product(rows, up)), down)
 		return []*graph.Value{primitives.Combine(r, primitives.Mul(y, primitives.BroadcastInDim(rowWeights, y.Type.Shape, 0)))}

@@ -314,10 +314,10 @@ func TestGGUFPositions(t *testing.T) {
 		want primitives.RoPEOp
 	}{
 		{map[string]any{"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 24, "rope.scaling.yarn_attn_factor": 0.5},
-			primitives.YaRN{Factor: 4, Original: 24, Magnitude: 0.5 * (1 + 0.1*math.Log(4))}.RoPE(1000, 8)},
-		{map[string]any{"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0}, primitives.YaRN{Factor: 4, Original: 96}.RoPE(1000, 8)},
-		{map[string]any{"rope.scaling.factor": 4.0}, primitives.LinearRoPE{Factor: 4}.RoPE(1000, 8)},
-		{map[string]any{"rope.scale_linear": 4.0}, primitives.LinearRoPE{Factor: 4}.RoPE(1000, 8)},
+			nn.YaRN{Factor: 4, Original: 24, Magnitude: 0.5 * (1 + 0.1*math.Log(4))}.RoPE(1000, 8)},
+		{map[string]any{"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0}, nn.YaRN{Factor: 4, Original: 96}.RoPE(1000, 8)},
+		{map[string]any{"rope.scaling.factor": 4.0}, nn.LinearRoPE{Factor: 4}.RoPE(1000, 8)},
+		{map[string]any{"rope.scale_linear": 4.0}, nn.LinearRoPE{Factor: 4}.RoPE(1000, 8)},
 	} {
 		keys := map[string]any{"head_count": 4, "head_count_kv": 2, "key_length": 8, "feed_forward_length": 24, "rms": 1e-6}
 		maps.Copy(keys, x.keys)

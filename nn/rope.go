@@ -12,7 +12,7 @@ type RoPE struct {
 	primitives.RoPEOp
 	// Original is the length in tokens up to which the frequencies of RoPEOp apply; 0 means no limit.
 	Original int
-	// Long holds the frequencies for longer texts. If Long is empty, primitives.NTKRoPE computes them from Factor and the
+	// Long holds the frequencies for longer texts. If Long is empty, NTKRoPE computes them from Factor and the
 	// length of the text.
 	Long   []float64
 	Factor float64
@@ -45,7 +45,7 @@ func (p RoPE) longer(width, n int) primitives.RoPEOp {
 		width = op.Width
 	}
 	if op.Frequencies = p.Long; len(p.Long) == 0 {
-		op.Frequencies = primitives.NTKRoPE{Factor: p.Factor, Original: float64(p.Original), Length: float64(n)}.RoPE(p.Base, width).Frequencies
+		op.Frequencies = NTKRoPE{Factor: p.Factor, Original: float64(p.Original), Length: float64(n)}.RoPE(p.Base, width).Frequencies
 	}
 	return op
 }

@@ -11,19 +11,19 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// AddAlongAxisOp is the transpose of TakeAlongAxisOp: it adds elements to zeros, of
+// addAlongAxisOp is the transpose of takeAlongAxisOp: it adds elements to zeros, of
 // Size along Axis, at the places that the indices name. Elements with the same index
 // are added in the order of the axis, in f64 for f64 and in f32 for other floats. An
 // index outside the axis makes the run fail.
-type AddAlongAxisOp struct {
+type addAlongAxisOp struct {
 	Axis, Size int
 }
 
-var _ primitive = AddAlongAxisOp{}
+var _ primitive = addAlongAxisOp{}
 
-func (AddAlongAxisOp) Name() string { return "add_along_axis" }
+func (addAlongAxisOp) Name() string { return "add_along_axis" }
 
-func (t AddAlongAxisOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (t addAlongAxisOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
@@ -45,11 +45,11 @@ func (t AddAlongAxisOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{out}, nil
 }
 
-func (t AddAlongAxisOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (t addAlongAxisOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return []*graph.Value{TakeAlongAxis(ct[0], e.In[1], t.Axis), nil}, nil
 }
 
-func (t AddAlongAxisOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (t addAlongAxisOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	f := sharding.Elementwise(c.Type(0), 2, 0, sharding.LinearFirst)
 	out := slices.Clone(f.In[0])
 	out[t.Axis] = sharding.Whole
@@ -57,7 +57,7 @@ func (t AddAlongAxisOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(f)
 }
 
-func (t AddAlongAxisOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (t addAlongAxisOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	add := inFloat(addAlong[float32](t.Axis), addAlong[float64](t.Axis))
 	return e.Emit(lowering.KernelSpec{Op: ops.AddAlongAxis, Out: out, In: in, Dry: widening(), Kernel: func(a *exec.Args) error {
 		if err := inAxis(a.In[1], t.Axis, a.Out[0].Type.Shape[t.Axis]); err != nil {
@@ -95,7 +95,7 @@ func (w *linesAdded[T]) Piece(lo, hi int) {
 	}
 }
 
-func (AddAlongAxisOp) Doc() graph.Doc {
+func (addAlongAxisOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[..,m,..], indices i32[..,m,..]", Results: "f[..,size,..]", Formula: "y[.., k, ..] = Σ x[.., i, ..] over indices[.., i, ..] = k",
 		Params: "axis: where the indices point; size: of the result along axis", Notes: "The transpose of take_along_axis. An index outside 0..size-1 is an error of the run."}
 }

@@ -87,7 +87,7 @@ func (a affine) cotangents(w, scales, biases, dense *graph.Value) (ds, db *graph
 	grouped := append(slices.Clone(scales.Type.Shape), a.GroupSize)
 	q, g := Reshape(Concatenate(rank, parts...), grouped...), Reshape(dense, grouped...)
 	sum := func(x *graph.Value, like *graph.Value) *graph.Value {
-		return ConvertElementType(graph.Apply1(ReduceSumOp{Axes: []int{rank}, Unordered: true}, x), like.Type.DType)
+		return ConvertElementType(ReduceSumUnordered(x, rank), like.Type.DType)
 	}
 	return sum(Mul(g, q), scales), sum(g, biases)
 }

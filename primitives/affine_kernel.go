@@ -9,7 +9,7 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/blocks"
 )
 
-// affineKernel is the kernel of AffineMatMulOp, and with align of GroupedAffineMatMulOp,
+// affineKernel is the kernel of affineMatMulOp, and with align of groupedAffineMatMulOp,
 // whose last argument has the number of rows of each expert. Rows and results of f16 and
 // bf16 are f32 inside. Scales and biases stay as they are until they are used, because
 // those of experts without rows are not.

@@ -10,16 +10,16 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// AffineMatMulOp multiplies rows by a matrix in MLX's affine quantisation. The matrix is
+// affineMatMulOp multiplies rows by a matrix in MLX's affine quantisation. The matrix is
 // decoded a tile at a time, never as a whole.
-type AffineMatMulOp struct {
+type affineMatMulOp struct {
 	// Transpose multiplies by the transposed matrix.
 	Transpose bool
 	// Bits is 4 or 8, and GroupSize 32, 64 or 128.
 	Bits, GroupSize int
 }
 
-var _ primitive = AffineMatMulOp{}
+var _ primitive = affineMatMulOp{}
 
 // AffineMatMul returns x[..,K] · wᵀ as [..,N], with w u32[N,K·bits/32] and scales and biases
 // f[N,K/groupSize]: element n,k of the matrix is q·scales[n,k/groupSize] +
@@ -29,14 +29,14 @@ var _ primitive = AffineMatMulOp{}
 // after the product and after the sum.
 func AffineMatMul(x, w, scales, biases *graph.Value, bits, groupSize int) *graph.Value {
 	graph.Helper()
-	return graph.Apply1(AffineMatMulOp{true, bits, groupSize}, x, w, scales, biases)
+	return graph.Apply1(affineMatMulOp{true, bits, groupSize}, x, w, scales, biases)
 }
 
-func (AffineMatMulOp) Name() string { return "affine_matmul" }
+func (affineMatMulOp) Name() string { return "affine_matmul" }
 
-func (p AffineMatMulOp) affine() affine { return affine{p.Bits, p.GroupSize} }
+func (p affineMatMulOp) affine() affine { return affine{p.Bits, p.GroupSize} }
 
-func (p AffineMatMulOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p affineMatMulOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 4); err != nil {
 		return nil, err
 	}
@@ -60,9 +60,9 @@ func (p AffineMatMulOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{{DType: x.DType, Shape: append(slices.Clone(x.Shape[:x.Rank()-1]), to)}}, nil
 }
 
-func (p AffineMatMulOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p affineMatMulOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, w, scales, biases := e.In[0], e.In[1], e.In[2], e.In[3]
-	dx := graph.Apply1(AffineMatMulOp{!p.Transpose, p.Bits, p.GroupSize}, ct[0], w, scales, biases)
+	dx := graph.Apply1(affineMatMulOp{!p.Transpose, p.Bits, p.GroupSize}, ct[0], w, scales, biases)
 	lead := make([]int, x.Rank()-1)
 	for d := range lead {
 		lead[d] = d
@@ -76,16 +76,16 @@ func (p AffineMatMulOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, er
 }
 
 // Shard splits the rows. The matrix is whole on every rank.
-func (AffineMatMulOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (affineMatMulOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	x := splitWhere(c.Type(0).Rank(), func(d int) bool { return d < c.Type(0).Rank()-1 })
 	return c.Place(sharding.Factors{In: [][]int{x, wholes(2), wholes(2), wholes(2)}, Out: [][]int{x}, RowWise: true, Linear: sharding.LinearFirst})
 }
 
-func (p AffineMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p affineMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: ops.AffineMatMul, Out: out, In: in, Kernel: affineKernel(p.affine(), p.Transpose, nil)})
 }
 
-func (AffineMatMulOp) Doc() graph.Doc {
+func (affineMatMulOp) Doc() graph.Doc {
 	return graph.Doc{
 		Args: "x f[..,N], w u32[N,K·bits/32], scales f[N,K/group_size], biases f[N,K/group_size]", Results: "f[..,K]",
 		Formula: "y = x · m, m[n,k] = q(n,k)·scales[n,k/group_size] + biases[n,k/group_size], q(n,k) number k of row n of w",

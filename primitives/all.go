@@ -1,6 +1,7 @@
 package primitives
 
 import (
+	"reflect"
 	"slices"
 
 	"github.com/gomoe/gomoe/graph"
@@ -16,29 +17,39 @@ import (
 func All() []graph.Primitive {
 	return slices.Concat(
 		unaryFamily(),
-		[]graph.Primitive{RoundOp{}, IsFiniteOp{}},
+		[]graph.Primitive{roundOp{}, isFiniteOp{}},
 		binaryFamily(), compareFamily(), logicalFamily(),
 		[]graph.Primitive{
-			SelectNOp{}, ClampOp{}, ConvertElementTypeOp{}, StopGradientOp{},
+			selectNOp{}, clampOp{}, convertElementTypeOp{}, stopGradientOp{},
 
-			ReshapeOp{}, BroadcastInDimOp{}, TransposeOp{}, ConcatenateOp{}, SliceOp{}, PadOp{}, ReverseOp{}, IotaOp{},
-			DynamicSliceOp{}, DynamicUpdateSliceOp{}, GatherOp{}, ScatterAddOp{}, OneHotOp{}, ShardingConstraintOp{},
+			reshapeOp{}, broadcastInDimOp{}, transposeOp{}, concatenateOp{}, sliceOp{}, padOp{}, reverseOp{}, iotaOp{},
+			dynamicSliceOp{}, dynamicUpdateSliceOp{}, gatherOp{}, scatterAddOp{}, oneHotOp{}, shardingConstraintOp{},
 
-			ReduceSumOp{}, ReduceProdOp{}, ReduceExtremeOp{op: ops.ReduceMax}, ReduceExtremeOp{op: ops.ReduceMin},
-			ArgExtremeOp{op: ops.ArgMax}, ArgExtremeOp{op: ops.ArgMin}, CumSumOp{}, SortOp{}, TopKOp{}, TakeAlongAxisOp{}, AddAlongAxisOp{}, DotGeneralOp{}, ScaledMatMulOp{}, AffineMatMulOp{},
+			reduceSumOp{}, reduceProdOp{}, reduceExtremeOp{op: ops.ReduceMax}, reduceExtremeOp{op: ops.ReduceMin},
+			argExtremeOp{op: ops.ArgMax}, argExtremeOp{op: ops.ArgMin}, cumSumOp{}, sortOp{}, topKOp{}, takeAlongAxisOp{}, addAlongAxisOp{}, dotGeneralOp{}, scaledMatMulOp{}, affineMatMulOp{},
 
-			SoftmaxOp{}, SoftmaxGradOp{}, LogSoftmaxOp{}, LogSoftmaxGradOp{}, LogSumExpOp{},
-			EmbeddingOp{}, EmbeddingGradOp{},
-			SiLUOp{}, SiLUGradOp{}, SwiGLUOp{}, SwiGLUGradOp{}, GELUOp{}, GELUGradOp{},
-			CrossEntropyOp{}, CrossEntropyGradOp{},
-			LayerNormOp{}, LayerNormGradOp{}, LayerNormGainGradOp{},
-			RoPEOp{}, AttentionOp{}, AttentionGradOp{}, CacheUpdateOp{},
+			softmaxOp{}, softmaxGradOp{}, logSoftmaxOp{}, logSoftmaxGradOp{}, logSumExpOp{},
+			embeddingOp{}, embeddingGradOp{},
+			siluOp{}, siluGradOp{}, swigluOp{}, swigluGradOp{}, geluOp{}, geluGradOp{},
+			crossEntropyOp{}, crossEntropyGradOp{},
+			layerNormOp{}, layerNormGradOp{}, layerNormGainGradOp{},
+			RoPEOp{}, attentionOp{}, attentionGradOp{}, cacheUpdateOp{},
 			AdamWOp{},
-			RMSNormOp{}, RMSNormGradOp{}, RMSNormGainGradOp{},
+			rmsNormOp{}, rmsNormGradOp{}, rmsNormGainGradOp{},
 
-			RandomSeedOp{}, RandomFoldInOp{}, RandomSplitOp{}, RandomBitsOp{}, RandomUniformOp{}, RandomNormalOp{}, StochasticRoundOp{},
+			randomSeedOp{}, randomFoldInOp{}, randomSplitOp{}, randomBitsOp{}, randomUniformOp{}, randomNormalOp{}, stochasticRoundOp{},
 
-			PrepareOp{}, CopiesOp{}, DispatchOp{}, CombineOp{}, GroupedMatMulOp{}, GroupedOuterOp{}, GroupedScaledMatMulOp{}, GroupedAffineMatMulOp{}, RouteOp{},
+			PrepareOp{}, CopiesOp{}, DispatchOp{}, CombineOp{}, groupedMatMulOp{}, groupedOuterOp{}, groupedScaledMatMulOp{}, groupedAffineMatMulOp{}, RouteOp{},
 		},
 	)
+}
+
+// NameOf returns the name of a primitive of this package or of package graph, and "" for the primitives
+// of other packages, which may have the same name.
+func NameOf(p graph.Primitive) string {
+	switch reflect.TypeOf(p).PkgPath() {
+	case reflect.TypeFor[graph.FullOp]().PkgPath(), reflect.TypeFor[primitive]().PkgPath():
+		return p.Name()
+	}
+	return ""
 }

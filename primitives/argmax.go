@@ -12,31 +12,31 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// ArgExtremeOp is the family of argmax and argmin: the index of the largest or
+// argExtremeOp is the family of argmax and argmin: the index of the largest or
 // the smallest element along Axis, and of several equal elements the lowest
 // index. The first NaN wins over all numbers; 0 and -0 are equal.
-type ArgExtremeOp struct {
+type argExtremeOp struct {
 	op   ops.Op
 	Axis int
 	// IndexDType is the integer type of the result; zero is i32.
 	IndexDType graph.DType
 }
 
-var _ primitive = ArgExtremeOp{}
+var _ primitive = argExtremeOp{}
 
 // ArgMax returns the index i32 of the largest element of x along axis.
 func ArgMax(x *graph.Value, axis int) *graph.Value {
-	return graph.Apply1(ArgExtremeOp{op: ops.ArgMax, Axis: axis}, x)
+	return graph.Apply1(argExtremeOp{op: ops.ArgMax, Axis: axis}, x)
 }
 
 // ArgMin returns the index i32 of the smallest element of x along axis.
 func ArgMin(x *graph.Value, axis int) *graph.Value {
-	return graph.Apply1(ArgExtremeOp{op: ops.ArgMin, Axis: axis}, x)
+	return graph.Apply1(argExtremeOp{op: ops.ArgMin, Axis: axis}, x)
 }
 
-func (r ArgExtremeOp) Name() string { return r.op.String() }
+func (r argExtremeOp) Name() string { return r.op.String() }
 
-func (r ArgExtremeOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (r argExtremeOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -70,9 +70,9 @@ func (r ArgExtremeOp) Infer(in []graph.Type) ([]graph.Type, error) {
 }
 
 // VJP returns nil: indices have no cotangents.
-func (r ArgExtremeOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
+func (r argExtremeOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
 
-func (r ArgExtremeOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (r argExtremeOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	f := alongAxis(c.Type(0), r.Axis, 0)
 	f.Out = [][]int{kept(c.Type(0).Rank(), []int{r.Axis})}
 	return c.Place(f)
@@ -89,7 +89,7 @@ func alongAxis(t graph.Type, axis, results int) sharding.Factors {
 	return f
 }
 
-func (r ArgExtremeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (r argExtremeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: r.op, Out: out, In: in, Kernel: func(a *exec.Args) error {
 		x := a.In[0]
 		outer, n, inner := x.Type.Around(r.Axis)
@@ -158,7 +158,7 @@ func extremeOf[T float](op ops.Op, x []T) int {
 	return 0
 }
 
-func (r ArgExtremeOp) Doc() graph.Doc {
+func (r argExtremeOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "i32[..] without axis", Formula: "y = " + r.Name() + " x along axis",
 		Params: "axis: one of x's; index_dtype: integer type of the result, i32 if missing", Notes: "The lowest index of ties; a NaN wins."}
 }

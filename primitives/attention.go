@@ -12,8 +12,8 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// AttentionOp is scaled dot-product attention; see Attention.
-type AttentionOp struct {
+// attentionOp is scaled dot-product attention; see Attention.
+type attentionOp struct {
 	// Scale multiplies the scores; 0 means 1/√D.
 	Scale float64
 	// Full lets every query attend to all keys, instead of to those up to its position.
@@ -27,7 +27,7 @@ type AttentionOp struct {
 	Lengths, Start, Sinks, Bias bool
 }
 
-var _ primitive = AttentionOp{}
+var _ primitive = attentionOp{}
 
 // AttentionParams are the parameters of Attention and its optional arguments. The zero value is
 // causal attention.
@@ -68,7 +68,7 @@ type AttentionParams struct {
 // may be. Scores are never stored. A row of out has the same bits if its query comes alone.
 func Attention(q, k, v *graph.Value, p AttentionParams) (out, lse *graph.Value) {
 	graph.Helper()
-	op, args := AttentionOp{Scale: p.Scale, Full: p.Full, Window: p.Window, SoftCap: p.SoftCap}, []*graph.Value{q, k, v}
+	op, args := attentionOp{Scale: p.Scale, Full: p.Full, Window: p.Window, SoftCap: p.SoftCap}, []*graph.Value{q, k, v}
 	for _, x := range []struct {
 		value *graph.Value
 		given *bool
@@ -81,17 +81,17 @@ func Attention(q, k, v *graph.Value, p AttentionParams) (out, lse *graph.Value) 
 	return r[0], r[1]
 }
 
-func (AttentionOp) Name() string { return "attention" }
+func (attentionOp) Name() string { return "attention" }
 
 // Blocks: keys and values may be q8_0.
-func (AttentionOp) Blocks() {}
+func (attentionOp) Blocks() {}
 
 // attentionArgs are the indices of attention's optional arguments, 0 for those that are not
 // there, and the number of all arguments.
 type attentionArgs struct{ lengths, start, sinks, bias, count int }
 
 // args returns the indices of arguments that follow the first `first`.
-func (p AttentionOp) args(first int) attentionArgs {
+func (p attentionOp) args(first int) attentionArgs {
 	at := attentionArgs{count: first}
 	for _, x := range []struct {
 		given bool
@@ -105,7 +105,7 @@ func (p AttentionOp) args(first int) attentionArgs {
 	return at
 }
 
-func (p AttentionOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p attentionOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	at := p.args(3)
 	if err := arity(in, at.count); err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func (p AttentionOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{graph.T(q.DType, b, s, n, v.Shape[3]), graph.T(wide, b, n, s)}, p.check()
 }
 
-func (p AttentionOp) check() error {
+func (p attentionOp) check() error {
 	switch {
 	case math.IsNaN(p.Scale) || math.IsInf(p.Scale, 0):
 		return fmt.Errorf("scale=%v, want a finite number, or 0 for 1/√D", p.Scale)
@@ -167,7 +167,7 @@ func (p AttentionOp) check() error {
 	return nil
 }
 
-func (p AttentionOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p attentionOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	if d := e.In[1].Type.DType; d.IsBlock() {
 		return nil, fmt.Errorf("keys and values of %s have no derivative; convert them with convert_element_type", d)
 	}
@@ -180,7 +180,7 @@ func (p AttentionOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error
 		}
 	}
 	g := p.withoutSinks()
-	grads := append(graph.Apply(AttentionGradOp(g), in...), make([]*graph.Value, len(e.In)-3)...)
+	grads := append(graph.Apply(attentionGradOp(g), in...), make([]*graph.Value, len(e.In)-3)...)
 	if at.sinks > 0 {
 		grads[at.sinks] = sinksGrad(e.In[at.sinks], e.Out[0], e.Out[1], dout, dlse)
 	}
@@ -191,7 +191,7 @@ func (p AttentionOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error
 }
 
 // withoutSinks returns the parameters of the gradient, which lse tells what it needs of sinks.
-func (p AttentionOp) withoutSinks() AttentionOp {
+func (p attentionOp) withoutSinks() attentionOp {
 	p.Sinks = false
 	return p
 }
@@ -223,7 +223,7 @@ func factorsOf(bias graph.Type) attentionFactors {
 }
 
 // optional adds the factors of optional arguments to those of the others.
-func (p AttentionOp) optional(c *sharding.Context, in [][]int) [][]int {
+func (p attentionOp) optional(c *sharding.Context, in [][]int) [][]int {
 	at := p.args(len(in))
 	f := factorsOf(graph.Type{})
 	if at.bias > 0 {
@@ -240,7 +240,7 @@ func (p AttentionOp) optional(c *sharding.Context, in [][]int) [][]int {
 	return in
 }
 
-func (p AttentionOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (p attentionOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	f := factorsOf(graph.Type{})
 	d, _, err := placeHeads(c, func(keys []int) sharding.Factors {
 		return sharding.Factors{In: p.optional(c, [][]int{f.heads, keys, keys}), Out: [][]int{f.heads, f.lse}, RowWise: len(c.In) == 3}
@@ -248,7 +248,7 @@ func (p AttentionOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return d, err
 }
 
-func (p AttentionOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p attentionOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	k := attentionKernel[float32](p, in, e.Eqn)
 	if out[1].Type.DType == graph.F64 {
 		k = attentionKernel[float64](p, in, e.Eqn)
@@ -256,7 +256,7 @@ func (p AttentionOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: ops.Attention, Out: out, In: in, Dry: k, Kernel: k})
 }
 
-func (AttentionOp) Doc() graph.Doc {
+func (attentionOp) Doc() graph.Doc {
 	return graph.Doc{Args: "q f[B,S,N,D], k f[B,R,M,D], v f[B,R,M,V], and where their parameters say so lengths i32[B], start i32[B], sinks f32[N], bias f[B or 1,N or 1,S,R]", Results: "out f[B,S,N,V], lse f[B,N,S]",
 		Formula: "out[i] = Σ exp(s_ij - lse[i]) v[j], lse[i] = log Σ exp(s_ij), s_ij = scale · q[i]·k[j], j ≤ position of query i",
 		Params:  "scale: 0 for 1/√D; full: j is any; window: how many keys up to its position a query attends to, 0 for all; soft_cap: c, s becomes c·tanh(s/c), 0 for none; lengths: keys of each sequence; start: position of each sequence's first query, without which the last query is at the last key; sinks: scores without a value; bias: is added to scores",

@@ -11,24 +11,24 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// AttentionGradOp is the derivative of AttentionOp: the cotangents of q, k and v from q, k, v,
+// attentionGradOp is the derivative of attentionOp: the cotangents of q, k and v from q, k, v,
 // out, lse, the cotangents of out and lse, and the optional arguments but sinks, which lse
 // contains.
-type AttentionGradOp AttentionOp
+type attentionGradOp attentionOp
 
-var _ primitive = AttentionGradOp{}
+var _ primitive = attentionGradOp{}
 
-func (AttentionGradOp) Name() string { return "attention_grad" }
+func (attentionGradOp) Name() string { return "attention_grad" }
 
-func (p AttentionGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p attentionGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if p.Sinks {
 		return nil, fmt.Errorf("sinks=true, want none: lse contains the sinks")
 	}
-	at := AttentionOp(p).args(7)
+	at := attentionOp(p).args(7)
 	if err := arity(in, at.count); err != nil {
 		return nil, err
 	}
-	out, err := AttentionOp(p).Infer(append(append([]graph.Type(nil), in[:3]...), in[7:]...))
+	out, err := attentionOp(p).Infer(append(append([]graph.Type(nil), in[:3]...), in[7:]...))
 	if err != nil {
 		return nil, err
 	}
@@ -44,18 +44,18 @@ func (p AttentionGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
 }
 
 // VJP differentiates the formula, with all scores in memory.
-func (p AttentionGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p attentionGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return differentiate(e, ct, func(in []*graph.Value) []*graph.Value {
-		dq, dk, dv, _ := AttentionOp(p).formula(in)
+		dq, dk, dv, _ := attentionOp(p).formula(in)
 		return []*graph.Value{dq, dk, dv}
 	})
 }
 
-func (p AttentionGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (p attentionGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	f := factorsOf(graph.Type{})
 	h, l := f.heads, f.lse
 	d, alone, err := placeHeads(c, func(k []int) sharding.Factors {
-		return sharding.Factors{In: AttentionOp(p).optional(c, [][]int{h, k, k, h, l, h, l}), Out: [][]int{h, k, k}, RowWise: len(c.In) == 7}
+		return sharding.Factors{In: attentionOp(p).optional(c, [][]int{h, k, k, h, l, h, l}), Out: [][]int{h, k, k}, RowWise: len(c.In) == 7}
 	})
 	if err != nil {
 		return d, err
@@ -66,7 +66,7 @@ func (p AttentionGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return d, nil
 }
 
-func (p AttentionGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p attentionGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	k := inFloat(attentionGradKernel[float32](p, in, e.Eqn), attentionGradKernel[float64](p, in, e.Eqn))
 	return e.Emit(lowering.KernelSpec{Op: ops.AttentionGrad, Out: out, In: in, Dry: k, Kernel: k})
 }
@@ -74,13 +74,13 @@ func (p AttentionGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) erro
 // attentionGradKernel works on parts of heads in parallel. The contributions of parts,
 // and of the heads of queries that share a head of keys, are added to that head in
 // order, so that sums do not depend on which part was ready first.
-func attentionGradKernel[T float](p AttentionGradOp, placed []lowering.Buf, eqn *graph.Eqn) exec.Kernel {
-	at := AttentionOp(p).args(7)
+func attentionGradKernel[T float](p attentionGradOp, placed []lowering.Buf, eqn *graph.Eqn) exec.Kernel {
+	at := attentionOp(p).args(7)
 	return func(a *exec.Args) error {
 		q, k, v, out := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2]), data[T](a.In[3])
 		lse, dout, dlse := data[T](a.In[4]), data[T](a.In[5]), data[T](a.In[6])
 		dq, dk, dv := data[T](a.Out[0]), data[T](a.Out[1]), data[T](a.Out[2])
-		h, err := newHeads[T](AttentionOp(p), a, at, placed, eqn)
+		h, err := newHeads[T](attentionOp(p), a, at, placed, eqn)
 		if err != nil {
 			return err
 		}
@@ -151,7 +151,7 @@ func (h *attentionGrad[T]) add(i, first, last int) {
 	}
 }
 
-func (AttentionGradOp) Doc() graph.Doc {
+func (attentionGradOp) Doc() graph.Doc {
 	return graph.Doc{Args: "q f[B,S,N,D], k f[B,R,M,D], v f[B,R,M,V], out f[B,S,N,V], lse f[B,N,S], dout f[B,S,N,V], dlse f[B,N,S], and where their parameters say so lengths i32[B], start i32[B], bias f[B or 1,N or 1,S,R]",
 		Results: "dq f[B,S,N,D], dk f[B,R,M,D], dv f[B,R,M,V]",
 		Formula: "dv[j] = Σ p_ij dout[i], ds_ij = scale · p_ij (dout[i]·v[j] - dout[i]·out[i] + dlse[i]), dq[i] = Σ ds_ij k[j], dk[j] = Σ ds_ij q[i], p_ij = exp(s_ij - lse[i])",

@@ -26,7 +26,7 @@ type headsOf[T float] struct {
 
 // newHeads returns the heads for the arguments at of a kernel of eqn. It is an error
 // if a length is not one of 0 to r.
-func newHeads[T float](p AttentionOp, a *exec.Args, at attentionArgs, placed []lowering.Buf, eqn *graph.Eqn) (headsOf[T], error) {
+func newHeads[T float](p attentionOp, a *exec.Args, at attentionArgs, placed []lowering.Buf, eqn *graph.Eqn) (headsOf[T], error) {
 	q, k, v := a.In[0].Type.Shape, a.In[1].Type.Shape, a.In[2].Type.Shape
 	s, d, r := q[1], q[3], k[1]
 	scale := p.Scale
@@ -50,7 +50,7 @@ func newHeads[T float](p AttentionOp, a *exec.Args, at attentionArgs, placed []l
 		h.lengths = data[int32](a.In[at.lengths])
 		for i, n := range h.lengths {
 			if n < 0 || int(n) > r {
-				return h, p.NoLength(a, placed[at.lengths].Spec, eqn.In[at.lengths].Type, i, n, r)
+				return h, p.BadIndex(a, placed[at.lengths].Spec, eqn.In[at.lengths].Type, i, n, r+1)
 			}
 		}
 	}
@@ -126,7 +126,7 @@ func (h *headsOf[T]) grain() int { return 1 + 512*dear/max(h.D+h.V, 1) }
 // other. If each sequence has one query, the heads of queries that share a head of keys
 // take the place of the queries of a head, so that keys are read once. Few queries are cut by
 // their keys: see few.
-func attentionKernel[T float](p AttentionOp, placed []lowering.Buf, eqn *graph.Eqn) exec.Kernel {
+func attentionKernel[T float](p attentionOp, placed []lowering.Buf, eqn *graph.Eqn) exec.Kernel {
 	at := p.args(3)
 	return func(a *exec.Args) error {
 		h, err := newHeads[T](p, a, at, placed, eqn)

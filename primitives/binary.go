@@ -10,47 +10,47 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// BinaryOp is the family of elementwise functions of two arguments of the same type
+// binaryOp is the family of elementwise functions of two arguments of the same type
 // whose result has that type too.
-type BinaryOp struct{ op ops.Op }
+type binaryOp struct{ op ops.Op }
 
-var _ pointwise = BinaryOp{}
+var _ pointwise = binaryOp{}
 
 // Add returns x + y. Both have the same type; broadcasting is explicit. Integers
 // wrap, as in all functions of the family.
-func Add(x, y *graph.Value) *graph.Value { return graph.Apply1(BinaryOp{ops.Add}, x, y) }
+func Add(x, y *graph.Value) *graph.Value { return graph.Apply1(binaryOp{ops.Add}, x, y) }
 
 // Sub returns x - y.
-func Sub(x, y *graph.Value) *graph.Value { return graph.Apply1(BinaryOp{ops.Sub}, x, y) }
+func Sub(x, y *graph.Value) *graph.Value { return graph.Apply1(binaryOp{ops.Sub}, x, y) }
 
 // Mul returns x · y.
-func Mul(x, y *graph.Value) *graph.Value { return graph.Apply1(BinaryOp{ops.Mul}, x, y) }
+func Mul(x, y *graph.Value) *graph.Value { return graph.Apply1(binaryOp{ops.Mul}, x, y) }
 
 // Div returns x / y. Quotients of integers are truncated towards 0. An integer
 // divided by 0 gives -1, that is, all bits set: the greatest value of an unsigned
 // type. The run does not fail.
-func Div(x, y *graph.Value) *graph.Value { return graph.Apply1(BinaryOp{ops.Div}, x, y) }
+func Div(x, y *graph.Value) *graph.Value { return graph.Apply1(binaryOp{ops.Div}, x, y) }
 
 // Rem returns x - y · trunc(x/y), the exact remainder that has x's sign. For
 // y = 0 it is NaN, or x itself for integers.
-func Rem(x, y *graph.Value) *graph.Value { return graph.Apply1(BinaryOp{ops.Rem}, x, y) }
+func Rem(x, y *graph.Value) *graph.Value { return graph.Apply1(binaryOp{ops.Rem}, x, y) }
 
 // Pow returns xʸ of floats. It is NaN for negative x with a y that is not
 // whole; the derivative with respect to y is NaN for every negative x, and 0
 // for x = 0.
-func Pow(x, y *graph.Value) *graph.Value { return graph.Apply1(BinaryOp{ops.Pow}, x, y) }
+func Pow(x, y *graph.Value) *graph.Value { return graph.Apply1(binaryOp{ops.Pow}, x, y) }
 
 // Max returns the greater of x and y, NaN where one of them is NaN. Where both are
 // equal, each receives half of the cotangent.
-func Max(x, y *graph.Value) *graph.Value { return graph.Apply1(BinaryOp{ops.Max}, x, y) }
+func Max(x, y *graph.Value) *graph.Value { return graph.Apply1(binaryOp{ops.Max}, x, y) }
 
 // Min returns the lesser of x and y, NaN where one of them is NaN. Where both are
 // equal, each receives half of the cotangent.
-func Min(x, y *graph.Value) *graph.Value { return graph.Apply1(BinaryOp{ops.Min}, x, y) }
+func Min(x, y *graph.Value) *graph.Value { return graph.Apply1(binaryOp{ops.Min}, x, y) }
 
-func (b BinaryOp) Name() string { return b.op.String() }
+func (b binaryOp) Name() string { return b.op.String() }
 
-func (b BinaryOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (b binaryOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (b BinaryOp) Infer(in []graph.Type) ([]graph.Type, error) {
 }
 
 // of returns the element types that the function takes.
-func (b BinaryOp) of() operands {
+func (b binaryOp) of() operands {
 	switch b.op {
 	case ops.Pow:
 		return floats
@@ -71,7 +71,7 @@ func (b BinaryOp) of() operands {
 	return numbers
 }
 
-func (b BinaryOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (b binaryOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, y, z, g := e.In[0], e.In[1], e.Out[0], ct[0]
 	switch b.op {
 	case ops.Add:
@@ -102,7 +102,7 @@ func (b BinaryOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return nil, fmt.Errorf("no binary function %s", quoted.Text(b.op.String()))
 }
 
-func (b BinaryOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (b binaryOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	l := sharding.NotLinear
 	switch b.op {
 	case ops.Add, ops.Sub:
@@ -119,13 +119,13 @@ func (b BinaryOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 // Pointwise says that the result is a constant, in any placement, if the arguments are constants.
-func (BinaryOp) Pointwise() {}
+func (binaryOp) Pointwise() {}
 
-func (b BinaryOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (b binaryOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: b.op, Out: out, In: in, Elementwise: true, Kernel: binaryKernel(b.op)})
 }
 
-func (b BinaryOp) Doc() graph.Doc {
+func (b binaryOp) Doc() graph.Doc {
 	t := b.of().letter()
 	d := graph.Doc{Args: "x " + t + "[..], y " + t + "[..]", Results: t + "[..]"}
 	switch b.op {
@@ -150,7 +150,7 @@ func (b BinaryOp) Doc() graph.Doc {
 func binaryFamily() []graph.Primitive {
 	var all []graph.Primitive
 	for op := ops.Add; op <= ops.Min; op++ {
-		all = append(all, BinaryOp{op})
+		all = append(all, binaryOp{op})
 	}
 	return all
 }

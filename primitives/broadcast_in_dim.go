@@ -11,20 +11,20 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// BroadcastInDimOp repeats its argument along new dimensions and along
+// broadcastInDimOp repeats its argument along new dimensions and along
 // dimensions of size 1. Dimension i of the argument is dimension Dims[i] of the
 // result.
-type BroadcastInDimOp struct {
+type broadcastInDimOp struct {
 	Shape []int
 	Dims  []int
 }
 
-var _ flexible = BroadcastInDimOp{}
+var _ flexible = broadcastInDimOp{}
 
 // BroadcastInDim returns x repeated to shape. Dimension i of x becomes dimension
 // dims[i] of the result; it has the result's size or size 1.
 func BroadcastInDim(x *graph.Value, shape []int, dims ...int) *graph.Value {
-	return graph.Apply1(BroadcastInDimOp{slices.Clone(shape), slices.Clone(dims)}, x)
+	return graph.Apply1(broadcastInDimOp{slices.Clone(shape), slices.Clone(dims)}, x)
 }
 
 // BroadcastTo returns x repeated to shape as in NumPy: the dimensions of x become
@@ -44,9 +44,9 @@ func BroadcastTo(x *graph.Value, shape ...int) *graph.Value {
 	return BroadcastInDim(x, shape, dims...)
 }
 
-func (BroadcastInDimOp) Name() string { return "broadcast_in_dim" }
+func (broadcastInDimOp) Name() string { return "broadcast_in_dim" }
 
-func (b BroadcastInDimOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (b broadcastInDimOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (b BroadcastInDimOp) Infer(in []graph.Type) ([]graph.Type, error) {
 }
 
 // VJP sums the cotangent over the dimensions that were repeated.
-func (b BroadcastInDimOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (b broadcastInDimOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	var axes []int
 	for d := range b.Shape {
 		i := slices.Index(b.Dims, d)
@@ -80,7 +80,7 @@ func (b BroadcastInDimOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, 
 	}
 	g := ct[0]
 	if len(axes) > 0 {
-		g = graph.Apply1(ReduceSumOp{Axes: axes, Unordered: true}, g)
+		g = graph.Apply1(reduceSumOp{Axes: axes, Unordered: true}, g)
 	}
 	if !g.Type.Equal(e.In[0].Type) {
 		g = Reshape(g, e.In[0].Type.Shape...)
@@ -88,11 +88,11 @@ func (b BroadcastInDimOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, 
 	return []*graph.Value{g}, nil
 }
 
-func (b BroadcastInDimOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (b broadcastInDimOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(b.factors(c))
 }
 
-func (b BroadcastInDimOp) factors(c *sharding.Context) sharding.Factors {
+func (b broadcastInDimOp) factors(c *sharding.Context) sharding.Factors {
 	in := make([]int, len(b.Dims))
 	for i, d := range b.Dims {
 		in[i] = d
@@ -109,7 +109,7 @@ func (b BroadcastInDimOp) factors(c *sharding.Context) sharding.Factors {
 
 // ShardAs places the argument's dimensions like those of the result that they
 // become; repeated dimensions may have any placement.
-func (b BroadcastInDimOp) ShardAs(c *sharding.Context, out sharding.Spec) (sharding.Decision, error) {
+func (b broadcastInDimOp) ShardAs(c *sharding.Context, out sharding.Spec) (sharding.Decision, error) {
 	f := b.factors(c)
 	in := sharding.Spec{Dims: make([][]string, len(b.Dims))}
 	for i, n := range f.In[0] {
@@ -124,30 +124,29 @@ func (b BroadcastInDimOp) ShardAs(c *sharding.Context, out sharding.Spec) (shard
 	return sharding.Decision{In: []sharding.Spec{in}, Out: []sharding.Spec{out}}, nil
 }
 
-func (b BroadcastInDimOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	kernel := func(a *exec.Args) error {
-		src, dst := a.In[0], a.Out[0]
-		strides := exec.Make[int](a, len(b.Shape))
-		n := 1
-		for i := len(b.Dims) - 1; i >= 0; i-- {
-			if src.Type.Shape[i] == dst.Type.Shape[b.Dims[i]] {
-				strides[b.Dims[i]] = n
-			}
-			n *= src.Type.Shape[i]
-		}
-		move(a, dst.Type.Shape, dst, rowMajor(a, dst.Type.Shape), src, layout{0, strides})
-		return nil
-	}
+func (b broadcastInDimOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if inner := b.inner(e, out[0], in[0]); inner > 0 {
-		return e.Emit(lowering.KernelSpec{Op: ops.BroadcastInDim, Out: []lowering.Buf{out[0]}, In: []lowering.Buf{in[0]}, Repeat: inner, Kernel: kernel})
+		return e.Emit(lowering.KernelSpec{Op: ops.BroadcastInDim, Out: []lowering.Buf{out[0]}, In: []lowering.Buf{in[0]}, Repeat: inner, Kernel: moveBoxes(b)})
 	}
-	return e.Emit(lowering.KernelSpec{Op: ops.BroadcastInDim, Out: out, In: in, Kernel: kernel})
+	return e.Emit(lowering.KernelSpec{Op: ops.BroadcastInDim, Out: out, In: in, Kernel: moveBoxes(b)})
+}
+
+func (b broadcastInDimOp) Boxes(a *exec.Args, move boxMove) {
+	x, shape := a.In[0].Type.Shape, a.Out[0].Type.Shape
+	from, n := exec.Make[int](a, len(shape)), 1
+	for i := len(b.Dims) - 1; i >= 0; i-- {
+		if x[i] == shape[b.Dims[i]] {
+			from[b.Dims[i]] = n
+		}
+		n *= x[i]
+	}
+	move(a, 0, shape, 0, rowMajor(a, shape), 0, from)
 }
 
 // inner returns how often each element is repeated before the next one, 0 if the
 // dimensions of the argument do not lie side by side in the result, or if the number
 // differs between ranks.
-func (b BroadcastInDimOp) inner(e *lowering.Emitter, out, in lowering.Buf) int {
+func (b broadcastInDimOp) inner(e *lowering.Emitter, out, in lowering.Buf) int {
 	from := make([]int, out.Type.Rank()) // 1 for a repeated dimension, 2 for one of the argument, 0 for one of size 1
 	for d, n := range out.Type.Shape {
 		if n != 1 || d == 0 && out.Spec.Ragged != nil {
@@ -180,7 +179,7 @@ func (b BroadcastInDimOp) inner(e *lowering.Emitter, out, in lowering.Buf) int {
 	return inner
 }
 
-func (BroadcastInDimOp) Doc() graph.Doc {
+func (broadcastInDimOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "t[shape]", Formula: "y[.., i_d, ..] = x[i_dims] (index 0 where x has size 1)",
 		Params: "shape: sizes of the result; dims: the result's dimension for each of x's"}
 }

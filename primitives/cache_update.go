@@ -13,25 +13,25 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// CacheUpdateOp writes rows of each sequence into its cache; see CacheUpdate.
-type CacheUpdateOp struct{}
+// cacheUpdateOp writes rows of each sequence into its cache; see CacheUpdate.
+type cacheUpdateOp struct{}
 
-var _ primitive = CacheUpdateOp{}
+var _ primitive = cacheUpdateOp{}
 
 // CacheUpdate returns cache[B,R,..] with update[B,S,..] in the rows start[b] to start[b]+S-1 of
 // sequence b, converted to the cache's element type, f32, f64, bf16, f16 or q8_0; start is
 // i32[B]. If rows would be outside the cache, the run fails. A donated cache is written in
 // place, and only these rows of it.
 func CacheUpdate(cache, update, start *graph.Value) *graph.Value {
-	return graph.Apply1(CacheUpdateOp{}, cache, update, start)
+	return graph.Apply1(cacheUpdateOp{}, cache, update, start)
 }
 
-func (CacheUpdateOp) Name() string { return "cache_update" }
+func (cacheUpdateOp) Name() string { return "cache_update" }
 
 // Blocks: the cache may be q8_0.
-func (CacheUpdateOp) Blocks() {}
+func (cacheUpdateOp) Blocks() {}
 
-func (CacheUpdateOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (cacheUpdateOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 3); err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (CacheUpdateOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return in[:1], nil
 }
 
-func (CacheUpdateOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (cacheUpdateOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	cache, update, start := e.In[0], e.In[1], e.In[2]
 	if cache.Type.DType.IsBlock() {
 		return nil, fmt.Errorf("a cache of %s has no derivative", cache.Type.DType)
@@ -72,20 +72,20 @@ func (CacheUpdateOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error
 }
 
 // Shard lets all dimensions be split but the rows of the cache, which any rank may have to write.
-func (CacheUpdateOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (cacheUpdateOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	n := c.Type(0).Rank()
 	dims := splitWhere(n, func(d int) bool { return d != 1 && (d < n-1 || !c.Type(0).DType.IsBlock()) })
 	return c.Place(sharding.Factors{In: [][]int{dims, dims, {0}}, Out: [][]int{dims}})
 }
 
-func (CacheUpdateOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (cacheUpdateOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	placed, starts := in[2].Spec, e.Eqn.In[2].Type
 	return e.Emit(lowering.KernelSpec{Op: ops.CacheUpdate, Out: out, In: in, InPlace: true, Kernel: func(a *exec.Args) error {
 		cache, update, y := a.In[0], a.In[1], a.Out[0]
 		start, room, rows := data[int32](a.In[2]), cache.Type.Shape[1], update.Type.Shape[1]
 		for i, at := range start {
 			if at < 0 || int(at) > room-rows {
-				return CacheUpdateOp{}.NoStart(a, placed, starts, i, at, room-rows)
+				return cacheUpdateOp{}.BadIndex(a, placed, starts, i, at, room-rows+1)
 			}
 		}
 		if len(y.Bytes()) == 0 {
@@ -160,7 +160,7 @@ func wideLine(line []float32, x array.Array, from int) {
 	}
 }
 
-func (CacheUpdateOp) Doc() graph.Doc {
+func (cacheUpdateOp) Doc() graph.Doc {
 	return graph.Doc{Args: "cache t[B,R,..], update f[B,S,..], start i32[B]", Results: "t[B,R,..]", Formula: "y = cache, but y[b, start[b] + i, ..] = update[b, i, ..]",
 		Notes: "The update is converted to the cache's element type, which may be q8_0. A donated cache is written in place. A start at which the update does not fit is an error of the run."}
 }

@@ -12,22 +12,22 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// ClampOp keeps its second argument between the first and the third, which
+// clampOp keeps its second argument between the first and the third, which
 // have its shape or no dimensions. The upper bound wins where the bounds cross.
 // NaN in any of the three gives NaN.
-type ClampOp struct{}
+type clampOp struct{}
 
-var _ primitive = ClampOp{}
+var _ primitive = clampOp{}
 
 // Clamp returns min(max(x, lo), hi). The bounds have x's type, or its element
 // type and no dimensions. Cotangents go to x where it lies strictly between the
 // bounds, and to the bound that is crossed where x lies outside. Where x equals a
 // bound no argument receives a cotangent.
-func Clamp(lo, x, hi *graph.Value) *graph.Value { return graph.Apply1(ClampOp{}, lo, x, hi) }
+func Clamp(lo, x, hi *graph.Value) *graph.Value { return graph.Apply1(clampOp{}, lo, x, hi) }
 
-func (ClampOp) Name() string { return "clamp" }
+func (clampOp) Name() string { return "clamp" }
 
-func (ClampOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (clampOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 3); err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (ClampOp) Infer(in []graph.Type) ([]graph.Type, error) {
 }
 
 // VJP is the derivative of jax.lax.clamp.
-func (ClampOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (clampOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, g := e.In[1], ct[0]
 	lo, hi, zeros := spread(e.In[0], x), spread(e.In[2], x), ZerosLike(x)
 	below := Where(And(Gt(lo, x), Lt(lo, hi)), g, zeros)
@@ -70,17 +70,13 @@ func gathered(g, of *graph.Value) *graph.Value {
 	if of.Rank() == g.Rank() {
 		return g
 	}
-	axes := make([]int, g.Rank())
-	for i := range axes {
-		axes[i] = i
-	}
-	return graph.Apply1(ReduceSumOp{Axes: axes, Unordered: true}, g)
+	return ReduceSumUnordered(g)
 }
 
 // Pointwise says that the result is a constant, in any placement, if the arguments are constants.
-func (ClampOp) Pointwise() {}
+func (clampOp) Pointwise() {}
 
-func (ClampOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (clampOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	f := sharding.Elementwise(c.Type(1), 3, 1, sharding.NotLinear)
 	for i := range f.In {
 		if c.Type(i).Rank() == 0 {
@@ -90,7 +86,7 @@ func (ClampOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(f)
 }
 
-func (ClampOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (clampOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: ops.Clamp, Out: out, In: in, Elementwise: true, Kernel: func(a *exec.Args) error {
 		switch a.Out[0].Type.DType {
 		case graph.F64:
@@ -160,7 +156,7 @@ func clamp[T number](y, lo, x, hi []T) {
 	}
 }
 
-func (ClampOp) Doc() graph.Doc {
+func (clampOp) Doc() graph.Doc {
 	return graph.Doc{Args: "min t[..] | t[], x t[..], max t[..] | t[]", Results: "t[..]", Formula: "y = min(max(x, min), max)",
 		Notes: "NaN in any of the three gives NaN. Where x equals a bound, nobody receives the cotangent."}
 }

@@ -9,34 +9,34 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// CompareOp is the family of elementwise comparisons of two arguments of the same
+// compareOp is the family of elementwise comparisons of two arguments of the same
 // type. A NaN is unequal to everything, also to itself, and neither less nor
 // greater than anything; false is less than true.
-type CompareOp struct{ op ops.Op }
+type compareOp struct{ op ops.Op }
 
-var _ pointwise = CompareOp{}
+var _ pointwise = compareOp{}
 
 // Eq returns whether x = y.
-func Eq(x, y *graph.Value) *graph.Value { return graph.Apply1(CompareOp{ops.Eq}, x, y) }
+func Eq(x, y *graph.Value) *graph.Value { return graph.Apply1(compareOp{ops.Eq}, x, y) }
 
 // Ne returns whether x ≠ y.
-func Ne(x, y *graph.Value) *graph.Value { return graph.Apply1(CompareOp{ops.Ne}, x, y) }
+func Ne(x, y *graph.Value) *graph.Value { return graph.Apply1(compareOp{ops.Ne}, x, y) }
 
 // Lt returns whether x < y.
-func Lt(x, y *graph.Value) *graph.Value { return graph.Apply1(CompareOp{ops.Lt}, x, y) }
+func Lt(x, y *graph.Value) *graph.Value { return graph.Apply1(compareOp{ops.Lt}, x, y) }
 
 // Le returns whether x ≤ y.
-func Le(x, y *graph.Value) *graph.Value { return graph.Apply1(CompareOp{ops.Le}, x, y) }
+func Le(x, y *graph.Value) *graph.Value { return graph.Apply1(compareOp{ops.Le}, x, y) }
 
 // Gt returns whether x > y.
-func Gt(x, y *graph.Value) *graph.Value { return graph.Apply1(CompareOp{ops.Gt}, x, y) }
+func Gt(x, y *graph.Value) *graph.Value { return graph.Apply1(compareOp{ops.Gt}, x, y) }
 
 // Ge returns whether x ≥ y.
-func Ge(x, y *graph.Value) *graph.Value { return graph.Apply1(CompareOp{ops.Ge}, x, y) }
+func Ge(x, y *graph.Value) *graph.Value { return graph.Apply1(compareOp{ops.Ge}, x, y) }
 
-func (c CompareOp) Name() string { return c.op.String() }
+func (c compareOp) Name() string { return c.op.String() }
 
-func (c CompareOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (c compareOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
@@ -47,16 +47,16 @@ func (c CompareOp) Infer(in []graph.Type) ([]graph.Type, error) {
 }
 
 // VJP returns nil: the result is not a float.
-func (CompareOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
+func (compareOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
 
-func (CompareOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (compareOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 2, 1, sharding.NotLinear))
 }
 
 // Pointwise says that the result is a constant, in any placement, if the arguments are constants.
-func (CompareOp) Pointwise() {}
+func (compareOp) Pointwise() {}
 
-func (c CompareOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (c compareOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	f32, f64, i32, i64 := compareFloat(c.op), compare[float64](c.op), compare[int32](c.op), compare[int64](c.op)
 	u32, u8 := compare[uint32](c.op), compare[uint8](c.op)
 	wide := func(a *exec.Args, lo, hi int, _ []float32, x [][]float32) {
@@ -142,7 +142,7 @@ func compare[T number](op ops.Op) func(z []bool, x, y []T) {
 	}
 }
 
-func (c CompareOp) Doc() graph.Doc {
+func (c compareOp) Doc() graph.Doc {
 	sign := map[ops.Op]string{ops.Eq: "=", ops.Ne: "≠", ops.Lt: "<", ops.Le: "≤", ops.Gt: ">", ops.Ge: "≥"}[c.op]
 	return graph.Doc{Args: "x t[..], y t[..]", Results: "bool[..]", Formula: "z = (x " + sign + " y)",
 		Notes: "A NaN is unequal to everything and in no order; false < true."}
@@ -151,7 +151,7 @@ func (c CompareOp) Doc() graph.Doc {
 func compareFamily() []graph.Primitive {
 	var all []graph.Primitive
 	for op := ops.Eq; op <= ops.Ge; op++ {
-		all = append(all, CompareOp{op})
+		all = append(all, compareOp{op})
 	}
 	return all
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// ConcatenateOp joins its one or more arguments along a dimension.
-type ConcatenateOp struct {
+// concatenateOp joins its one or more arguments along a dimension.
+type concatenateOp struct {
 	Dimension int
 }
 
-var _ rearranging = ConcatenateOp{}
+var _ rearranging = concatenateOp{}
 
 // Concatenate returns the arguments one behind the other along the dimension.
 // Their shapes may differ only in that dimension.
@@ -26,12 +26,12 @@ func Concatenate(dimension int, xs ...*graph.Value) *graph.Value {
 	if len(xs) == 0 {
 		graph.Fail("concatenate of nothing, want at least one value")
 	}
-	return graph.Apply1(ConcatenateOp{dimension}, xs...)
+	return graph.Apply1(concatenateOp{dimension}, xs...)
 }
 
-func (ConcatenateOp) Name() string { return "concatenate" }
+func (concatenateOp) Name() string { return "concatenate" }
 
-func (j ConcatenateOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (j concatenateOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if len(in) == 0 {
 		return nil, fmt.Errorf("no arguments, want at least one")
 	}
@@ -61,7 +61,7 @@ func (j ConcatenateOp) Infer(in []graph.Type) ([]graph.Type, error) {
 }
 
 // VJP gives every argument its slice.
-func (j ConcatenateOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (j concatenateOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	out := make([]*graph.Value, len(e.In))
 	at := 0
 	for i, v := range e.In {
@@ -72,12 +72,12 @@ func (j ConcatenateOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, err
 	return out, nil
 }
 
-func (j ConcatenateOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (j concatenateOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(j.Factors(c, false))
 }
 
 // Factors lets the dimensions be split that the arguments share.
-func (j ConcatenateOp) Factors(c *sharding.Context, _ bool) sharding.Factors {
+func (j concatenateOp) Factors(c *sharding.Context, _ bool) sharding.Factors {
 	dims := rowDims(c.Type(0).Rank(), j.Dimension)
 	f := sharding.Factors{Out: [][]int{dims}, RowWise: true, Linear: sharding.LinearTogether}
 	for range c.In {
@@ -86,22 +86,24 @@ func (j ConcatenateOp) Factors(c *sharding.Context, _ bool) sharding.Factors {
 	return f
 }
 
-func (j ConcatenateOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (j concatenateOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if len(in) == 1 {
 		e.Alias(out[0], in[0])
 		return nil
 	}
-	return e.Emit(lowering.KernelSpec{Op: ops.Concatenate, Out: out, In: in, Kernel: func(a *exec.Args) error {
-		to := rowMajor(a, a.Out[0].Type.Shape)
-		for _, x := range a.In {
-			move(a, x.Type.Shape, a.Out[0], to, x, rowMajor(a, x.Type.Shape))
-			to.off += x.Type.Shape[j.Dimension] * to.strides[j.Dimension]
-		}
-		return nil
-	}})
+	return e.Emit(lowering.KernelSpec{Op: ops.Concatenate, Out: out, In: in, Kernel: moveBoxes(j)})
 }
 
-func (ConcatenateOp) Doc() graph.Doc {
+func (j concatenateOp) Boxes(a *exec.Args, move boxMove) {
+	to, at := rowMajor(a, a.Out[0].Type.Shape), 0
+	for i, x := range a.In {
+		shape := x.Type.Shape
+		move(a, i, shape, at, to, 0, rowMajor(a, shape))
+		at += shape[j.Dimension] * to[j.Dimension]
+	}
+}
+
+func (concatenateOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..], y t[..], ...", Results: "t[..]", Formula: "[x y ...] along the dimension",
 		Params: "dimension: the one along which the arguments follow each other"}
 }

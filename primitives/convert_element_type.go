@@ -11,11 +11,11 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// ConvertElementTypeOp converts its argument to another element type. See
+// convertElementTypeOp converts its argument to another element type. See
 // array.Convert for how numbers are rounded.
-type ConvertElementTypeOp struct{ DType graph.DType }
+type convertElementTypeOp struct{ DType graph.DType }
 
-var _ pointwise = ConvertElementTypeOp{}
+var _ pointwise = convertElementTypeOp{}
 
 // ConvertElementType returns x in element type d: rounded once to nearest for floats,
 // and at most the largest number in size for 8-bit floats, truncated towards 0 from floats to integers, modulo 2 to the number of bits between
@@ -24,15 +24,15 @@ func ConvertElementType(x *graph.Value, d graph.DType) *graph.Value {
 	if x != nil && x.Type.DType == d {
 		return x
 	}
-	return graph.Apply1(ConvertElementTypeOp{d}, x)
+	return graph.Apply1(convertElementTypeOp{d}, x)
 }
 
-func (ConvertElementTypeOp) Name() string { return "convert_element_type" }
+func (convertElementTypeOp) Name() string { return "convert_element_type" }
 
 // Blocks marks a primitive whose argument and result may be weights in blocks.
-func (ConvertElementTypeOp) Blocks() {}
+func (convertElementTypeOp) Blocks() {}
 
-func (c ConvertElementTypeOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (c convertElementTypeOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (c ConvertElementTypeOp) Infer(in []graph.Type) ([]graph.Type, error) {
 // VJP converts the cotangent back. The cotangent of an 8-bit float is f32, so it passes
 // a conversion to 8 bits and back unrounded. VJP is nil for conversions to and from
 // integers, bool and blocks.
-func (c ConvertElementTypeOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (c convertElementTypeOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	if d := e.In[0].Type.DType.Cotangent(); d != graph.NoDType && c.DType.Cotangent() != graph.NoDType {
 		return []*graph.Value{ConvertElementType(ct[0], d)}, nil
 	}
@@ -57,7 +57,7 @@ func (c ConvertElementTypeOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Val
 
 // Shard lets pending sums pass where the conversion does not round: the terms are
 // then added in the wider type.
-func (c ConvertElementTypeOp) Shard(x *sharding.Context) (sharding.Decision, error) {
+func (c convertElementTypeOp) Shard(x *sharding.Context) (sharding.Decision, error) {
 	l := sharding.NotLinear
 	if exact(x.Type(0).DType, c.DType) {
 		l = sharding.LinearTogether
@@ -71,9 +71,9 @@ func exact(from, to graph.DType) bool {
 }
 
 // Pointwise says that the result is a constant, in any placement, if the arguments are constants.
-func (ConvertElementTypeOp) Pointwise() {}
+func (convertElementTypeOp) Pointwise() {}
 
-func (c ConvertElementTypeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (c convertElementTypeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if in[0].Type.DType == c.DType {
 		e.Alias(out[0], in[0])
 		return nil
@@ -83,7 +83,7 @@ func (c ConvertElementTypeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf)
 	}})
 }
 
-func (ConvertElementTypeOp) Doc() graph.Doc {
+func (convertElementTypeOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "dtype[..]", Formula: "y = x", Params: "dtype: the result's element type",
 		Notes: "Floats are rounded once to nearest, ties to even; beyond the range of an 8-bit float the result is its largest number, also for an infinity. From float to integer: truncated towards 0, the nearest bound if out of range, 0 for NaN. Between integers: modulo. To bool: x ≠ 0. To and from weights in blocks, along the last dimension: as package quant does, f32 in between; the derivative is zero."}
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// CrossEntropyOp is the loss of each token; CrossEntropyGradOp is its derivative.
+// crossEntropyOp is the loss of each token; crossEntropyGradOp is its derivative.
 type (
-	CrossEntropyOp     struct{}
-	CrossEntropyGradOp struct{}
+	crossEntropyOp     struct{}
+	crossEntropyGradOp struct{}
 )
 
 var (
-	_ primitive = CrossEntropyOp{}
-	_ primitive = CrossEntropyGradOp{}
+	_ primitive = crossEntropyOp{}
+	_ primitive = crossEntropyGradOp{}
 )
 
 // IgnoredLabel is the label of a token without loss.
@@ -32,13 +32,13 @@ const IgnoredLabel = -1
 // loss 0 and gradient 0. Any other label stops the run with an error that gives its
 // position.
 func CrossEntropy(logits, labels *graph.Value) *graph.Value {
-	return graph.Apply1(CrossEntropyOp{}, logits, labels)
+	return graph.Apply1(crossEntropyOp{}, logits, labels)
 }
 
-func (CrossEntropyOp) Name() string     { return "cross_entropy" }
-func (CrossEntropyGradOp) Name() string { return "cross_entropy_grad" }
+func (crossEntropyOp) Name() string     { return "cross_entropy" }
+func (crossEntropyGradOp) Name() string { return "cross_entropy_grad" }
 
-func (CrossEntropyOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (crossEntropyOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
@@ -55,11 +55,11 @@ func (CrossEntropyOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{labels.With(max(logits.DType, graph.F32))}, nil
 }
 
-func (CrossEntropyGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (crossEntropyGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 3); err != nil {
 		return nil, err
 	}
-	loss, err := CrossEntropyOp{}.Infer(in[:2])
+	loss, err := crossEntropyOp{}.Infer(in[:2])
 	if err != nil {
 		return nil, err
 	}
@@ -69,37 +69,37 @@ func (CrossEntropyGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return in[:1], nil
 }
 
-func (CrossEntropyOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
-	return []*graph.Value{graph.Apply1(CrossEntropyGradOp{}, e.In[0], e.In[1], ct[0]), nil}, nil
+func (crossEntropyOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return []*graph.Value{graph.Apply1(crossEntropyGradOp{}, e.In[0], e.In[1], ct[0]), nil}, nil
 }
 
 // VJP differentiates (p - onehot) · ct with p = softmax(logits).
-func (CrossEntropyGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (crossEntropyGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	logits, labels, c, g := e.In[0], e.In[1], e.In[2], ct[0]
 	axis := logits.Rank() - 1
 	wide := c.Type.DType
 	counted := ConvertElementType(Ge(labels, ZerosLike(labels)), wide)
 	c = ConvertElementType(along(Mul(c, counted), logits, axis), logits.Type.DType)
-	unit := graph.Apply1(CrossEntropyGradOp{}, logits, labels, OnesLike(e.In[2]))
-	dct := graph.Apply1(ReduceSumOp{Axes: []int{axis}, Unordered: true}, ConvertElementType(Mul(g, unit), wide))
-	return []*graph.Value{graph.Apply1(SoftmaxGradOp{axis}, Softmax(logits, axis), Mul(g, c)), nil, dct}, nil
+	unit := graph.Apply1(crossEntropyGradOp{}, logits, labels, OnesLike(e.In[2]))
+	dct := ReduceSumUnordered(ConvertElementType(Mul(g, unit), wide), axis)
+	return []*graph.Value{graph.Apply1(softmaxGradOp{axis}, Softmax(logits, axis), Mul(g, c)), nil, dct}, nil
 }
 
-func (CrossEntropyOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (crossEntropyOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	n := c.Type(0).Rank()
 	return c.Place(sharding.Rows(n-1, []int{n, n - 1}, []int{n - 1}))
 }
 
-func (CrossEntropyGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (crossEntropyGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	n := c.Type(0).Rank()
 	return c.Place(sharding.Rows(n-1, []int{n, n - 1, n - 1}, []int{n}))
 }
 
-func (CrossEntropyOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (crossEntropyOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: ops.CrossEntropy, Out: out, In: in, Dry: widening(), Kernel: checkLabels(in[1].Spec, e.Eqn.In[1].Type, inFloat(crossEntropyKernel[float32], crossEntropyKernel[float64]))})
 }
 
-func (CrossEntropyGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (crossEntropyGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: ops.CrossEntropyGrad, Out: out, In: in, Dry: widening(), Kernel: checkLabels(in[1].Spec, e.Eqn.In[1].Type, inFloat(crossEntropyGradKernel[float32], crossEntropyGradKernel[float64]))})
 }
 
@@ -164,12 +164,12 @@ func (w *crossEntropyGradRows[T]) Piece(lo, hi int) {
 	}
 }
 
-func (CrossEntropyOp) Doc() graph.Doc {
+func (crossEntropyOp) Doc() graph.Doc {
 	return graph.Doc{Args: "logits f[..,V], labels i32[..]", Results: "f[..]", Formula: "loss = log Σ exp(logits) - logits[label]",
 		Notes: "The loss of bf16 and f16 logits is f32. A row with nan or inf, and one of nothing but -inf, has the loss nan, whatever its label. Label -1 has loss 0 and gradient 0; any other below 0 or from V on stops the run."}
 }
 
-func (CrossEntropyGradOp) Doc() graph.Doc {
+func (crossEntropyGradOp) Doc() graph.Doc {
 	return graph.Doc{Args: "logits f[..,V], labels i32[..], ct f[..]", Results: "f[..,V]", Formula: "dlogits = (softmax(logits) - onehot(label)) · ct",
 		Notes: "Rows with label -1 are 0."}
 }

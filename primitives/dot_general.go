@@ -11,7 +11,7 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// DotGeneralOp multiplies two arrays and sums over the contracted dimensions, as
+// dotGeneralOp multiplies two arrays and sums over the contracted dimensions, as
 // jax.lax.dot_general does. The result's dimensions are the batch dimensions,
 // then the free ones of the first argument, then those of the second.
 //
@@ -25,7 +25,7 @@ import (
 // first, in order, as in x·yᵀ with y[N,K], the numbers of an f32, bf16 or f16
 // argument are rounded to int8, as blocks.Multiply says. Otherwise the weights are
 // converted to numbers.
-type DotGeneralOp struct {
+type dotGeneralOp struct {
 	LHSContract, RHSContract []int
 	LHSBatch, RHSBatch       []int
 	// DType is the element type of the result (JAX's preferred_element_type).
@@ -41,8 +41,8 @@ type DotGeneralOp struct {
 	Precision string
 }
 
-var _ sharding.Blocked = DotGeneralOp{}
-var _ primitive = DotGeneralOp{}
+var _ sharding.Blocked = dotGeneralOp{}
+var _ primitive = dotGeneralOp{}
 
 // DotGeneral contracts dimension lhsContract[i] of x with rhsContract[i] of y,
 // for every pair lhsBatch[i], rhsBatch[i] of equal indices. The result has the
@@ -86,15 +86,15 @@ func MatMulAs(d graph.DType, x, y *graph.Value) *graph.Value {
 }
 
 func dot(d graph.DType, precision string, x, y *graph.Value, lc, rc, lb, rb []int) *graph.Value {
-	return graph.Apply1(DotGeneralOp{slices.Clone(lc), slices.Clone(rc), slices.Clone(lb), slices.Clone(rb), d, 0, precision}, x, y)
+	return graph.Apply1(dotGeneralOp{slices.Clone(lc), slices.Clone(rc), slices.Clone(lb), slices.Clone(rb), d, 0, precision}, x, y)
 }
 
-func (DotGeneralOp) Name() string { return "dot_general" }
+func (dotGeneralOp) Name() string { return "dot_general" }
 
 // Blocks marks a primitive one of whose arguments may be weights in blocks.
-func (DotGeneralOp) Blocks() {}
+func (dotGeneralOp) Blocks() {}
 
-func (p DotGeneralOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p dotGeneralOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func (p DotGeneralOp) Infer(in []graph.Type) ([]graph.Type, error) {
 }
 
 // result returns the element type of the result.
-func (p DotGeneralOp) result(x, y graph.DType) (graph.DType, error) {
+func (p dotGeneralOp) result(x, y graph.DType) (graph.DType, error) {
 	if x.IsBlock() || y.IsBlock() || p.DType.IsBlock() {
 		return p.blockResult(x, y)
 	}
@@ -165,7 +165,7 @@ func (p DotGeneralOp) result(x, y graph.DType) (graph.DType, error) {
 }
 
 // blockResult is result with weights in blocks.
-func (p DotGeneralOp) blockResult(x, y graph.DType) (graph.DType, error) {
+func (p dotGeneralOp) blockResult(x, y graph.DType) (graph.DType, error) {
 	other := x
 	if x.IsBlock() {
 		other = y
@@ -185,7 +185,7 @@ func (p DotGeneralOp) blockResult(x, y graph.DType) (graph.DType, error) {
 
 // rounds reports whether a product of types x and y rounds one argument to int8
 // because the other one is weights in blocks. weights is the number of the latter.
-func (p DotGeneralOp) rounds(x, y graph.Type) (weights int, ok bool) {
+func (p dotGeneralOp) rounds(x, y graph.Type) (weights int, ok bool) {
 	lists := [2][2][]int{{p.LHSContract, p.LHSBatch}, {p.RHSContract, p.RHSBatch}}
 	for i, t := range [2]graph.Type{x, y} {
 		if !t.DType.IsBlock() {
@@ -209,13 +209,13 @@ func distinctAxes(t graph.Type, axes []int) error {
 
 // free returns the dimensions of either argument that are neither contracted
 // nor batch.
-func (p DotGeneralOp) free(lhs, rhs int) (l, r []int) {
+func (p dotGeneralOp) free(lhs, rhs int) (l, r []int) {
 	return kept(lhs, slices.Concat(p.LHSContract, p.LHSBatch)), kept(rhs, slices.Concat(p.RHSContract, p.RHSBatch))
 }
 
 // VJP contracts the cotangent with the other argument over the other argument's free
 // dimensions. The operands are ordered so that a transposition is seldom needed.
-func (p DotGeneralOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p dotGeneralOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, y, g := e.In[0], e.In[1], ct[0]
 	if !e.Out[0].Type.DType.IsFloat() {
 		return nil, nil
@@ -279,7 +279,7 @@ func arrange(x *graph.Value, to []int) *graph.Value {
 	return Transpose(x, perm...)
 }
 
-func (p DotGeneralOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (p dotGeneralOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	nb, nc := len(p.LHSBatch), len(p.LHSContract)
 	lf, rf := p.free(c.Type(0).Rank(), c.Type(1).Rank())
 	l, r := make([]int, c.Type(0).Rank()), make([]int, c.Type(1).Rank())
@@ -315,7 +315,7 @@ func (p DotGeneralOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 // InBlocks implements sharding.Blocked.
-func (p DotGeneralOp) InBlocks(e *graph.Eqn, in []sharding.Spec, blocks int) (graph.Primitive, error) {
+func (p dotGeneralOp) InBlocks(e *graph.Eqn, in []sharding.Spec, blocks int) (graph.Primitive, error) {
 	d, err := onlySplit(in[0], p.LHSContract)
 	if err != nil || d < 0 {
 		return nil, err
@@ -335,7 +335,7 @@ func (p DotGeneralOp) InBlocks(e *graph.Eqn, in []sharding.Spec, blocks int) (gr
 	return q, divides(blocks, e.In[0].Type.Shape[d])
 }
 
-func (p DotGeneralOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p dotGeneralOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	lf, rf := p.free(in[0].Type.Rank(), in[1].Type.Rank())
 	if weights, ok := p.rounds(in[0].Type, in[1].Type); ok {
 		dims := operandDims{p.LHSBatch, lf, p.LHSContract}
@@ -359,7 +359,7 @@ func (p DotGeneralOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: ops.DotGeneral, Out: out, In: in, Packs: dotPacks(in[0].Type, in[1].Type, out[0].Type, r), Dry: k, Kernel: k})
 }
 
-func (DotGeneralOp) Doc() graph.Doc {
+func (dotGeneralOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..], y t[..]", Results: "t[batch.., free of x.., free of y..]", Formula: "z[b, i, j] = Σₖ x[b, i, k] · y[b, k, j]",
 		Params: "lhs_contract, rhs_contract: pairs of dimensions summed over; lhs_batch, rhs_batch: pairs that go together; dtype: element type of the result, the arguments' if missing; tree: blocks of the first contracted dimension whose sums are added in pairs, for an f32 or f64 result; " + precisionDoc,
 		Notes:  "Sums in f64 for f64 and f32 for other floats, in blocks of 256, rounded once; integers wrap. One argument may be weights in blocks (" + blockTypes() + ") beside a float one: contracted over its last dimension, the float one is rounded to int8 blocks (but f64) and multiplied in integers; otherwise the weights are taken as numbers."}

@@ -230,7 +230,7 @@ type operand struct {
 // contracted dimensions have no common stride, a copy in the order batch, free,
 // contracted.
 func operandOf(a *exec.Args, x array.Array, dims operandDims) operand {
-	strides := rowMajor(a, x.Type.Shape).strides
+	strides := rowMajor(a, x.Type.Shape)
 	rows, rs, ok := merge(x.Type.Shape, strides, dims.free)
 	cols, cs, too := merge(x.Type.Shape, strides, dims.contract)
 	o := operand{x, rows, cols, rs, cs, exec.Make[int](a, 1)}
@@ -245,7 +245,7 @@ func operandOf(a *exec.Args, x array.Array, dims operandDims) operand {
 		}
 		o.array = room(a, packed)
 		o.rowStride, o.colStride = cols, 1
-		strided(a, o.array, x, from, 0)
+		strided(a, o.array, x, from)
 		for i := len(dims.batch) - 1; i >= 0; i-- {
 			strides[dims.batch[i]] = rows * cols
 			rows *= x.Type.Shape[dims.batch[i]]

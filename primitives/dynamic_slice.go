@@ -12,24 +12,24 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// DynamicSliceOp takes a box of a known size out of its first argument. The other
+// dynamicSliceOp takes a box of a known size out of its first argument. The other
 // arguments say where the box begins.
-type DynamicSliceOp struct {
+type dynamicSliceOp struct {
 	SliceSizes []int
 }
 
-var _ primitive = DynamicSliceOp{}
+var _ primitive = dynamicSliceOp{}
 
 // DynamicSlice returns the box of the given sizes that begins at the start
 // indices, scalars i32[], one per dimension. A start index at which the box would
 // not fit is replaced by the nearest one at which it does; a negative one becomes 0.
 func DynamicSlice(x *graph.Value, start []*graph.Value, sizes ...int) *graph.Value {
-	return graph.Apply1(DynamicSliceOp{slices.Clone(sizes)}, append([]*graph.Value{x}, start...)...)
+	return graph.Apply1(dynamicSliceOp{slices.Clone(sizes)}, append([]*graph.Value{x}, start...)...)
 }
 
-func (DynamicSliceOp) Name() string { return "dynamic_slice" }
+func (dynamicSliceOp) Name() string { return "dynamic_slice" }
 
-func (s DynamicSliceOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (s dynamicSliceOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if len(in) == 0 {
 		return nil, fmt.Errorf("no arguments, want a value and one start index per dimension")
 	}
@@ -62,14 +62,14 @@ func startIndices(x graph.Type, start []graph.Type) error {
 }
 
 // VJP writes the cotangent into zeros, where the box was.
-func (s DynamicSliceOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (s dynamicSliceOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	out := make([]*graph.Value, len(e.In))
 	out[0] = DynamicUpdateSlice(zeros(e.In[0]), ct[0], e.In[1:]...)
 	return out, nil
 }
 
 // Shard lets a dimension be split if the box has all of its indices.
-func (s DynamicSliceOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (s dynamicSliceOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	shape := c.Type(0).Shape
 	dims := splitWhere(len(shape), func(d int) bool { return s.SliceSizes[d] == shape[d] })
 	f := sharding.Factors{In: [][]int{dims}, Out: [][]int{dims}, RowWise: true, Linear: sharding.LinearFirst}
@@ -79,10 +79,10 @@ func (s DynamicSliceOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(f)
 }
 
-func (s DynamicSliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (s dynamicSliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: ops.DynamicSlice, Out: out, In: in, Kernel: func(a *exec.Args) error {
 		x, shape := a.In[0], a.Out[0].Type.Shape
-		move(a, shape, a.Out[0], rowMajor(a, shape), x, boxAt(a, x.Type.Shape, shape, a.In[1:]))
+		move(a, shape, a.Out[0], layout{0, rowMajor(a, shape)}, x, boxAt(a, x.Type.Shape, shape, a.In[1:]))
 		return nil
 	}})
 }
@@ -90,14 +90,14 @@ func (s DynamicSliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error
 // boxAt returns the layout, in an array of the shape, of a box of the given sizes
 // that begins at the start indices, moved to where the box fits.
 func boxAt(a *exec.Args, shape, sizes []int, start []array.Array) layout {
-	l := rowMajor(a, shape)
+	l := layout{0, rowMajor(a, shape)}
 	for d, i := range start {
 		l.off += max(0, min(int(data[int32](i)[0]), shape[d]-sizes[d])) * l.strides[d]
 	}
 	return l
 }
 
-func (DynamicSliceOp) Doc() graph.Doc {
+func (dynamicSliceOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..], start_0 i32[], start_1 i32[], ...", Results: "t[slice_sizes]", Formula: "y[i_0, ..] = x[s_0 + i_0, ..], s_d = clamp(0, start_d, size_d - slice_size_d)",
 		Params: "slice_sizes: one per dimension",
 		Notes:  "A start from which the box would not fit is moved to the nearest one from which it does. So a negative start is 0; jax.lax.dynamic_slice counts it from the end, unless allow_negative_indices is False."}

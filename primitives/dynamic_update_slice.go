@@ -10,22 +10,22 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// DynamicUpdateSliceOp replaces a box of its first argument by its second argument. The
+// dynamicUpdateSliceOp replaces a box of its first argument by its second argument. The
 // other arguments say where the box begins.
-type DynamicUpdateSliceOp struct{}
+type dynamicUpdateSliceOp struct{}
 
-var _ primitive = DynamicUpdateSliceOp{}
+var _ primitive = dynamicUpdateSliceOp{}
 
 // DynamicUpdateSlice returns x with the box that begins at the start indices,
 // scalars i32[], one per dimension, replaced by update. A start index at which
 // update would not fit is replaced by the nearest one at which it does.
 func DynamicUpdateSlice(x, update *graph.Value, start ...*graph.Value) *graph.Value {
-	return graph.Apply1(DynamicUpdateSliceOp{}, append([]*graph.Value{x, update}, start...)...)
+	return graph.Apply1(dynamicUpdateSliceOp{}, append([]*graph.Value{x, update}, start...)...)
 }
 
-func (DynamicUpdateSliceOp) Name() string { return "dynamic_update_slice" }
+func (dynamicUpdateSliceOp) Name() string { return "dynamic_update_slice" }
 
-func (DynamicUpdateSliceOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (dynamicUpdateSliceOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if len(in) < 2 {
 		return nil, fmt.Errorf("%d arguments, want a value, its update and one start index per dimension", len(in))
 	}
@@ -41,7 +41,7 @@ func (DynamicUpdateSliceOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return in[:1], startIndices(x, in[2:])
 }
 
-func (DynamicUpdateSliceOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (dynamicUpdateSliceOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	out := make([]*graph.Value, len(e.In))
 	update, start := e.In[1], e.In[2:]
 	if !isFill(e.In[0]) {
@@ -54,7 +54,7 @@ func (DynamicUpdateSliceOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value
 // Shard lets a dimension be split if the update has all of its indices. If the update
 // is zeros, x may be a pending sum, and so is the result; if x is zeros, the same holds
 // for the update.
-func (DynamicUpdateSliceOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (dynamicUpdateSliceOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	x, update := c.Type(0), c.Type(1)
 	dims := splitWhere(x.Rank(), func(d int) bool { return update.Shape[d] == x.Shape[d] })
 	f := sharding.Factors{In: [][]int{dims, dims}, Out: [][]int{dims}, RowWise: true}
@@ -70,7 +70,7 @@ func (DynamicUpdateSliceOp) Shard(c *sharding.Context) (sharding.Decision, error
 	return c.Place(f)
 }
 
-func (DynamicUpdateSliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (dynamicUpdateSliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: ops.DynamicUpdateSlice, Out: out, In: in, InPlace: true, Kernel: func(a *exec.Args) error {
 		x, update, y := a.In[0], a.In[1], a.Out[0]
 		if update.Type.Equal(y.Type) { // y may share update's memory
@@ -78,12 +78,12 @@ func (DynamicUpdateSliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) e
 			return nil
 		}
 		copy(y.Bytes(), x.Bytes())
-		move(a, update.Type.Shape, y, boxAt(a, y.Type.Shape, update.Type.Shape, a.In[2:]), update, rowMajor(a, update.Type.Shape))
+		move(a, update.Type.Shape, y, boxAt(a, y.Type.Shape, update.Type.Shape, a.In[2:]), update, layout{0, rowMajor(a, update.Type.Shape)})
 		return nil
 	}})
 }
 
-func (DynamicUpdateSliceOp) Doc() graph.Doc {
+func (dynamicUpdateSliceOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..], update t[..], start_0 i32[], start_1 i32[], ...", Results: "t[..]", Formula: "y = x, but y[s_0 + i_0, ..] = update[i_0, ..], s_d = clamp(0, start_d, size_d - update_size_d)",
 		Notes: "A start from which the update would not fit is moved to the nearest one from which it does. So a negative start is 0, as in dynamic_slice."}
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// EmbeddingOp looks up rows of a table. EmbeddingGradOp, its transpose, adds rows to
+// embeddingOp looks up rows of a table. embeddingGradOp, its transpose, adds rows to
 // a table of Num rows.
 type (
-	EmbeddingOp     struct{}
-	EmbeddingGradOp struct {
+	embeddingOp     struct{}
+	embeddingGradOp struct {
 		Num int
 		// Tree, if it is not 0, is into how many blocks the first dimension of the ids is cut.
 		// The rows of each are added to a table of zeros, and the tables in pairs, so that sums
@@ -25,26 +25,26 @@ type (
 )
 
 var (
-	_ primitive = EmbeddingOp{}
-	_ primitive = EmbeddingGradOp{}
+	_ primitive = embeddingOp{}
+	_ primitive = embeddingGradOp{}
 
-	_ sharding.Blocked = EmbeddingGradOp{}
+	_ sharding.Blocked = embeddingGradOp{}
 )
 
 // Embedding returns table[ids]: table[V,D] of a float type, or in blocks, and ids i32[..]
 // from 0 to V-1 give [..,D] of the table's element type; ConvertElementType makes numbers
 // of blocks. Any other id stops the run with an error that gives its position.
 func Embedding(table, ids *graph.Value) *graph.Value {
-	return graph.Apply1(EmbeddingOp{}, table, ids)
+	return graph.Apply1(embeddingOp{}, table, ids)
 }
 
 // Blocks says that the table may be weights in blocks.
-func (EmbeddingOp) Blocks() {}
+func (embeddingOp) Blocks() {}
 
-func (EmbeddingOp) Name() string     { return "embedding" }
-func (EmbeddingGradOp) Name() string { return "embedding_grad" }
+func (embeddingOp) Name() string     { return "embedding" }
+func (embeddingGradOp) Name() string { return "embedding_grad" }
 
-func (EmbeddingOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (embeddingOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func rowsFor(ids, table graph.Type) graph.Type {
 	return graph.T(table.DType, append(append([]int(nil), ids.Shape...), table.Shape[1])...)
 }
 
-func (p EmbeddingGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p embeddingGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (p EmbeddingGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
 		return nil, fmt.Errorf("cotangent: %w", err)
 	}
 	table := graph.T(ct.DType, p.Num, ct.Shape[ct.Rank()-1])
-	want, err := EmbeddingOp{}.Infer([]graph.Type{table, ids})
+	want, err := embeddingOp{}.Infer([]graph.Type{table, ids})
 	if err != nil {
 		return nil, err
 	}
@@ -94,21 +94,21 @@ func (p EmbeddingGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{table}, nil
 }
 
-func (EmbeddingOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (embeddingOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	if e.In[0].Type.DType.IsBlock() {
 		return []*graph.Value{nil, nil}, nil // weights in blocks have no cotangent
 	}
-	return []*graph.Value{graph.Apply1(EmbeddingGradOp{Num: e.In[0].Dim(0)}, e.In[1], ct[0]), nil}, nil
+	return []*graph.Value{graph.Apply1(embeddingGradOp{Num: e.In[0].Dim(0)}, e.In[1], ct[0]), nil}, nil
 }
 
-func (EmbeddingGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (embeddingGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return []*graph.Value{nil, Embedding(ct[0], e.In[0])}, nil
 }
 
 // Shard lets ids and columns be split; the rows of the table are whole.
 // Shard splits ids, columns, and the rows of a table of numbers: each rank then has the rows of its own ids, and the sum of
 // all is pending.
-func (EmbeddingOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (embeddingOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	ids, rows := lookupDims(c.Type(1).Rank())
 	f := sharding.Factors{In: [][]int{{sharding.Whole, rows[len(ids)]}, ids}, Out: [][]int{rows}, RowWise: len(ids) > 0}
 	if d := c.Type(0).DType; !d.IsBlock() && !d.IsF8() {
@@ -118,7 +118,7 @@ func (EmbeddingOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(f)
 }
 
-func (p EmbeddingGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (p embeddingGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	ids, rows := lookupDims(c.Type(0).Rank())
 	dec, err := c.Place(sharding.Factors{In: [][]int{ids, rows}, Out: [][]int{{sharding.Whole, rows[len(ids)]}}, Sum: ids})
 	if err == nil && p.Tree > 0 {
@@ -128,7 +128,7 @@ func (p EmbeddingGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 // InBlocks implements sharding.Blocked.
-func (p EmbeddingGradOp) InBlocks(e *graph.Eqn, in []sharding.Spec, blocks int) (graph.Primitive, error) {
+func (p embeddingGradOp) InBlocks(e *graph.Eqn, in []sharding.Spec, blocks int) (graph.Primitive, error) {
 	p.Tree = blocks
 	return p, firstInBlocks(e, in[0], kept(e.In[0].Type.Rank(), nil), blocks)
 }
@@ -141,7 +141,7 @@ func lookupDims(rank int) (ids, rows []int) {
 	return rows[:rank], rows
 }
 
-func (EmbeddingOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (embeddingOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	ids, t := in[1].Spec, e.Eqn.In[1].Type
 	if axes := in[0].Spec.At(0); len(axes) > 0 {
 		return e.Emit(lowering.KernelSpec{Op: ops.EmbeddingPart, Out: out, In: in, Kernel: lookUpPart(axes, e.Eqn.In[0].Type.Shape[0], ids, t)})
@@ -151,7 +151,7 @@ func (EmbeddingOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}})
 }
 
-func (p EmbeddingGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p embeddingGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	ids, t, add := in[0].Spec, e.Eqn.In[0].Type, inFloat(addRows[float32], addRows[float64])
 	if p.Tree > 0 {
 		return emitTree(e, lowering.KernelSpec{Op: ops.EmbeddingGrad | ops.Tree, Out: out, In: in}, p.Tree, 0, 0, func(run blockRun) exec.Kernel {
@@ -234,12 +234,12 @@ func (w *columnsAdded[T]) Piece(lo, hi int) {
 	}
 }
 
-func (EmbeddingOp) Doc() graph.Doc {
+func (embeddingOp) Doc() graph.Doc {
 	return graph.Doc{Args: "table f[V,D], ids i32[..]", Results: "f[..,D]", Formula: "y[..,:] = table[ids[..],:]",
 		Notes: "An id below 0 or from V on stops the run. Where the rows of a table are split, a rank has -0 for ids of others, and the sum is pending: it has the bits of the whole table's rows."}
 }
 
-func (EmbeddingGradOp) Doc() graph.Doc {
+func (embeddingGradOp) Doc() graph.Doc {
 	return graph.Doc{Args: "ids i32[..], ct f[..,D]", Results: "f[num,D]", Formula: "dtable[v,:] = Σ ct[i,:] over ids[i] = v",
 		Params: "num: rows of the table; tree: blocks of the first dimension whose sums are added in pairs, for f32 or f64 rows", Notes: "Adds in the order of the ids, in f32 for bf16 and f16. Where ids are split the sum is pending."}
 }

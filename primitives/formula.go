@@ -58,7 +58,7 @@ func differentiate(e *graph.Eqn, ct []*graph.Value, formula func(in []*graph.Val
 
 // sumKept returns the sum of v over one axis, repeated along that axis.
 func sumKept(v *graph.Value, axis int) *graph.Value {
-	s := graph.Apply1(ReduceSumOp{Axes: []int{axis}, Unordered: true}, v)
+	s := ReduceSumUnordered(v, axis)
 	return along(s, v, axis)
 }
 
@@ -82,5 +82,5 @@ func sumRows(v *graph.Value) *graph.Value {
 	if v.Rank() == 1 {
 		return v
 	}
-	return graph.Apply1(ReduceSumOp{Axes: kept(v.Rank(), []int{v.Rank() - 1}), Unordered: true}, v)
+	return graph.Apply1(reduceSumOp{Axes: kept(v.Rank(), []int{v.Rank() - 1}), Unordered: true}, v)
 }

@@ -11,27 +11,27 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// GatherOp picks elements along an axis by index.
-type GatherOp struct {
+// gatherOp picks elements along an axis by index.
+type gatherOp struct {
 	Axis int
 }
 
-var _ primitive = GatherOp{}
+var _ primitive = gatherOp{}
 
 // Gather returns x's elements along the axis at the indices, i32 of any shape. For
 // axis 0 these are rows, such as those of an embedding table. x[A,N,B] and
 // indices[I] with axis 1 give [A,I,B]. An index that is negative or not less than
 // the size of the axis makes the run fail.
 func Gather(x, indices *graph.Value, axis int) *graph.Value {
-	return graph.Apply1(GatherOp{axis}, x, indices)
+	return graph.Apply1(gatherOp{axis}, x, indices)
 }
 
-func (GatherOp) Name() string { return "gather" }
+func (gatherOp) Name() string { return "gather" }
 
 // Blocks says that weights in blocks are gathered as they are.
-func (GatherOp) Blocks() {}
+func (gatherOp) Blocks() {}
 
-func (g GatherOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (g gatherOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func takenType(x, indices graph.Type, axis int) ([]graph.Type, error) {
 	return []graph.Type{{DType: x.DType, Shape: slices.Concat(x.Shape[:axis], indices.Shape, x.Shape[axis+1:])}}, nil
 }
 
-func (g GatherOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (g gatherOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	if e.In[0].Type.DType.IsBlock() {
 		return []*graph.Value{nil, nil}, nil // weights in blocks have no cotangent
 	}
@@ -60,7 +60,7 @@ func (g GatherOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 }
 
 // Shard requires the axis to be whole. The indices and the other dimensions may be split.
-func (g GatherOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (g gatherOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	x, indices, taken := takenFactors(c.Type(0).Rank(), c.Type(1).Rank(), g.Axis)
 	return c.Place(sharding.Factors{In: [][]int{x, indices}, Out: [][]int{taken}, RowWise: true, Linear: sharding.LinearFirst})
 }
@@ -74,7 +74,7 @@ func takenFactors(rank, indexRank, axis int) (x, indices, taken []int) {
 	return x, indices, slices.Concat(x[:axis], indices, x[axis+1:])
 }
 
-func (g GatherOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (g gatherOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: ops.Gather, Out: out, In: in, Kernel: func(a *exec.Args) error {
 		x, y, indices := a.In[0], a.Out[0], data[int32](a.In[1])
 		outer, n, inner := x.Type.Around(g.Axis)
@@ -97,19 +97,19 @@ func (g GatherOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 func inRange(indices []int32, n int) error {
 	for k, i := range indices {
 		if i < 0 || int(i) >= n {
-			return GatherOp{}.OutOfRange(i, k, n)
+			return rangeError(i, k, n)
 		}
 	}
 	return nil
 }
 
-// OutOfRange returns the error for an index, element at of a rank's indices, outside an
+// rangeError returns the error for an index, element `at` of a rank's indices, outside an
 // axis of size n.
-func (GatherOp) OutOfRange(index int32, at, n int) error {
+func rangeError(index int32, at, n int) error {
 	return fmt.Errorf("index %d, element %d of this rank's indices, is out of range, want 0 to %d for an axis of size %d", index, at, n-1, n)
 }
 
-func (GatherOp) Doc() graph.Doc {
+func (gatherOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[A..,N,B..], indices i32[I..]", Results: "t[A..,I..,B..]", Formula: "y[a.., i.., b..] = x[a.., indices[i..], b..]",
 		Params: "axis: the dimension N",
 		Notes:  "An index below 0 or not below N is an error of the run that names both: it is neither clamped nor counted from the end, and gives no NaN. Weights in blocks are gathered as they are, along any axis but the last, and have no cotangent."}

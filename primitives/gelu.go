@@ -9,38 +9,38 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// GELUOp is x times the cumulative distribution function of the normal distribution.
-// GELUGradOp is the derivative of GELUOp times a cotangent. Tanh selects the
+// geluOp is x times the cumulative distribution function of the normal distribution.
+// geluGradOp is the derivative of geluOp times a cotangent. Tanh selects the
 // approximation by tanh.
 type (
-	GELUOp     struct{ Tanh bool }
-	GELUGradOp struct{ Tanh bool }
+	geluOp     struct{ Tanh bool }
+	geluGradOp struct{ Tanh bool }
 )
 
 var (
-	_ primitive = GELUOp{}
-	_ primitive = GELUGradOp{}
+	_ primitive = geluOp{}
+	_ primitive = geluGradOp{}
 )
 
 // GELU returns x · ½(1 + erf(x/√2)) for x of a float type. At -Inf it is NaN, as
 // in JAX. Source: Hendrycks and Gimpel, "Gaussian error linear units" (2016).
-func GELU(x *graph.Value) *graph.Value { return graph.Apply1(GELUOp{}, x) }
+func GELU(x *graph.Value) *graph.Value { return graph.Apply1(geluOp{}, x) }
 
 // GELUTanh returns the approximation x · ½(1 + tanh(√(2/π)(x + 0.044715 x³))),
 // which GPT-2 and Gemma use.
-func GELUTanh(x *graph.Value) *graph.Value { return graph.Apply1(GELUOp{Tanh: true}, x) }
+func GELUTanh(x *graph.Value) *graph.Value { return graph.Apply1(geluOp{Tanh: true}, x) }
 
-func (GELUOp) Name() string     { return "gelu" }
-func (GELUGradOp) Name() string { return "gelu_grad" }
+func (geluOp) Name() string     { return "gelu" }
+func (geluGradOp) Name() string { return "gelu_grad" }
 
-func (GELUOp) Infer(in []graph.Type) ([]graph.Type, error)     { return inferAlike(in, 1) }
-func (GELUGradOp) Infer(in []graph.Type) ([]graph.Type, error) { return inferAlike(in, 2) }
+func (geluOp) Infer(in []graph.Type) ([]graph.Type, error)     { return inferAlike(in, 1) }
+func (geluGradOp) Infer(in []graph.Type) ([]graph.Type, error) { return inferAlike(in, 2) }
 
-func (p GELUOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
-	return []*graph.Value{graph.Apply1(GELUGradOp(p), e.In[0], ct[0])}, nil
+func (p geluOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return []*graph.Value{graph.Apply1(geluGradOp(p), e.In[0], ct[0])}, nil
 }
 
-func (p GELUGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p geluGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, c, g := e.In[0], e.In[1], ct[0]
 	return []*graph.Value{Mul(Mul(g, c), p.second(x)), graph.Apply1(p, x, g)}, nil
 }
@@ -54,7 +54,7 @@ const (
 )
 
 // second returns gelu's second derivative.
-func (p GELUGradOp) second(x *graph.Value) *graph.Value {
+func (p geluGradOp) second(x *graph.Value) *graph.Value {
 	square := Mul(x, x)
 	if !p.Tanh {
 		return MulScalar(Mul(Exp(MulScalar(square, -0.5)), Sub(FullLike(x, 2), square)), geluNormal)
@@ -71,24 +71,24 @@ func (p GELUGradOp) second(x *graph.Value) *graph.Value {
 }
 
 // Pointwise says that the result is a constant, in any placement, if the arguments are constants.
-func (GELUOp) Pointwise() {}
+func (geluOp) Pointwise() {}
 
-func (GELUOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (geluOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 1, 1, sharding.NotLinear))
 }
 
 // Pointwise says that the result is a constant, in any placement, if the arguments are constants.
-func (GELUGradOp) Pointwise() {}
+func (geluGradOp) Pointwise() {}
 
-func (GELUGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (geluGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 2, 1, sharding.NotLinear))
 }
 
-func (p GELUOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p geluOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: ops.GELU, Out: out, In: in, Elementwise: true, Kernel: inFloat(geluKernel[float32](p.Tanh), geluKernel[float64](p.Tanh))})
 }
 
-func (p GELUGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p geluGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: ops.GELUGrad, Out: out, In: in, Elementwise: true, Kernel: inFloat(geluGradKernel[float32](p.Tanh), geluGradKernel[float64](p.Tanh))})
 }
 
@@ -114,11 +114,11 @@ func geluGradKernel[T float](tanh bool) exec.Kernel {
 	}
 }
 
-func (GELUOp) Doc() graph.Doc {
+func (geluOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[..]", Results: "f[..]", Formula: "y = x · ½(1 + erf(x/√2))",
 		Params: "tanh: x · ½(1 + tanh(√(2/π)(x + 0.044715 x³))) instead"}
 }
 
-func (GELUGradOp) Doc() graph.Doc {
+func (geluGradOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[..], ct f[..]", Results: "f[..]", Formula: "dx = ct · gelu'(x)", Params: "tanh: of the approximation"}
 }

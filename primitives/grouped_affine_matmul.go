@@ -9,17 +9,17 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// GroupedAffineMatMulOp multiplies every row by the matrix of the row's expert, as
-// GroupedMatMulOp does. The matrices are in MLX's affine quantisation, as in
-// AffineMatMulOp.
-type GroupedAffineMatMulOp struct {
+// groupedAffineMatMulOp multiplies every row by the matrix of the row's expert, as
+// groupedMatMulOp does. The matrices are in MLX's affine quantisation, as in
+// affineMatMulOp.
+type groupedAffineMatMulOp struct {
 	// Transpose multiplies by the transposed matrices.
 	Transpose bool
 	// Bits is 4 or 8, and GroupSize 32, 64 or 128.
 	Bits, GroupSize int
 }
 
-var _ primitive = GroupedAffineMatMulOp{}
+var _ primitive = groupedAffineMatMulOp{}
 
 // GroupedAffineMatMul returns rows[S,K] · w[e]ᵀ as [S,N], with w u32[E,N,K·bits/32] and scales
 // and biases f[E,N,K/groupSize], e being the expert of the row. AffineMatMul says what an
@@ -27,14 +27,14 @@ var _ primitive = GroupedAffineMatMulOp{}
 func GroupedAffineMatMul(r Prepared, rows, w, scales, biases *graph.Value, bits, groupSize int) *graph.Value {
 	graph.Helper()
 	r.weights(w)
-	return graph.Apply1(GroupedAffineMatMulOp{true, bits, groupSize}, rows, w, r.Value, scales, biases)
+	return graph.Apply1(groupedAffineMatMulOp{true, bits, groupSize}, rows, w, r.Value, scales, biases)
 }
 
-func (GroupedAffineMatMulOp) Name() string { return "grouped_affine_matmul" }
+func (groupedAffineMatMulOp) Name() string { return "grouped_affine_matmul" }
 
-func (g GroupedAffineMatMulOp) affine() affine { return affine{g.Bits, g.GroupSize} }
+func (g groupedAffineMatMulOp) affine() affine { return affine{g.Bits, g.GroupSize} }
 
-func (g GroupedAffineMatMulOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (g groupedAffineMatMulOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 5); err != nil {
 		return nil, err
 	}
@@ -55,24 +55,24 @@ func (g GroupedAffineMatMulOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{graph.T(x.DType, x.Shape[0], to)}, nil
 }
 
-func (g GroupedAffineMatMulOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (g groupedAffineMatMulOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, w, r, scales, biases := e.In[0], e.In[1], e.In[2], e.In[3], e.In[4]
-	dx := graph.Apply1(GroupedAffineMatMulOp{!g.Transpose, g.Bits, g.GroupSize}, ct[0], w, r, scales, biases)
+	dx := graph.Apply1(groupedAffineMatMulOp{!g.Transpose, g.Bits, g.GroupSize}, ct[0], w, r, scales, biases)
 	a, b := x, ct[0]
 	if g.Transpose {
 		a, b = b, a
 	}
-	ds, db := g.affine().cotangents(w, scales, biases, graph.Apply1(GroupedOuterOp{Experts: w.Dim(0)}, a, b, r))
+	ds, db := g.affine().cotangents(w, scales, biases, graph.Apply1(groupedOuterOp{Experts: w.Dim(0)}, a, b, r))
 	return []*graph.Value{dx, nil, nil, ds, db}, nil
 }
 
 // Shard requires weights, scales and biases to be split over the experts' axis like the
 // rows, and over no other.
-func (g GroupedAffineMatMulOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (g groupedAffineMatMulOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return expertsOnly(c, 3, 4)
 }
 
-func (g GroupedAffineMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (g groupedAffineMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	counts, align, err := e.RowCounts(in[0].Spec)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (g GroupedAffineMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf
 		Dry: counted(oneExpert(in[0].Type, in[1].Type), product), Kernel: product})
 }
 
-func (GroupedAffineMatMulOp) Doc() graph.Doc {
+func (groupedAffineMatMulOp) Doc() graph.Doc {
 	return graph.Doc{
 		Args: "rows f[S,N], w u32[E,N,K·bits/32], routing i32[T,C,2], scales f[E,N,K/group_size], biases f[E,N,K/group_size]", Results: "f[S,K]",
 		Formula: "y[i] = rows[i] · m[e(i)], m[e,n,k] = q(e,n,k)·scales[e,n,k/group_size] + biases[e,n,k/group_size], e(i) the expert whose row i is; 0 past the counts",

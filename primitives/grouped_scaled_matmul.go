@@ -10,15 +10,15 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// GroupedScaledMatMulOp multiplies every row by the matrix of the row's expert, as
-// GroupedMatMulOp does. The matrices are 8-bit floats, in which each block of 128×128 has a
-// scale, as in ScaledMatMulOp.
-type GroupedScaledMatMulOp struct {
+// groupedScaledMatMulOp multiplies every row by the matrix of the row's expert, as
+// groupedMatMulOp does. The matrices are 8-bit floats, in which each block of 128×128 has a
+// scale, as in scaledMatMulOp.
+type groupedScaledMatMulOp struct {
 	// Transpose multiplies by the transposed matrices.
 	Transpose bool
 }
 
-var _ primitive = GroupedScaledMatMulOp{}
+var _ primitive = groupedScaledMatMulOp{}
 
 // GroupedScaledMatMul returns rows[S,K] · w[e]ᵀ as [S,N], with w f8[E,N,K] and scales
 // f32[E,⌈N/128⌉,⌈K/128⌉], e being the expert of the row. ScaledMatMul says what an element
@@ -26,15 +26,15 @@ var _ primitive = GroupedScaledMatMulOp{}
 func GroupedScaledMatMul(r Prepared, rows, w, scales *graph.Value) *graph.Value {
 	graph.Helper()
 	r.weights(w)
-	return graph.Apply1(GroupedScaledMatMulOp{Transpose: true}, rows, w, r.Value, scales)
+	return graph.Apply1(groupedScaledMatMulOp{Transpose: true}, rows, w, r.Value, scales)
 }
 
-func (GroupedScaledMatMulOp) Name() string { return "grouped_scaled_matmul" }
+func (groupedScaledMatMulOp) Name() string { return "grouped_scaled_matmul" }
 
 // Moves says that the weights are 8-bit floats.
-func (GroupedScaledMatMulOp) Moves() {}
+func (groupedScaledMatMulOp) Moves() {}
 
-func (g GroupedScaledMatMulOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (g groupedScaledMatMulOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 4); err != nil {
 		return nil, err
 	}
@@ -55,20 +55,20 @@ func (g GroupedScaledMatMulOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{graph.T(x.DType, x.Shape[0], to)}, nil
 }
 
-func (g GroupedScaledMatMulOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (g groupedScaledMatMulOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, w, r, scales := e.In[0], e.In[1], e.In[2], e.In[3]
-	dx := graph.Apply1(GroupedScaledMatMulOp{!g.Transpose}, ct[0], w, r, scales)
+	dx := graph.Apply1(groupedScaledMatMulOp{!g.Transpose}, ct[0], w, r, scales)
 	a, b := x, ct[0]
 	if g.Transpose {
 		a, b = b, a
 	}
-	dw, ds := scaledCotangents(w, scales, graph.Apply1(GroupedOuterOp{Experts: w.Dim(0)}, a, b, r))
+	dw, ds := scaledCotangents(w, scales, graph.Apply1(groupedOuterOp{Experts: w.Dim(0)}, a, b, r))
 	return []*graph.Value{dx, dw, nil, ds}, nil
 }
 
 // Shard requires weights and scales to be split over the experts' axis like the rows, and
 // over no other.
-func (g GroupedScaledMatMulOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (g groupedScaledMatMulOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return expertsOnly(c, 3)
 }
 
@@ -106,7 +106,7 @@ func expertsOnly(c *sharding.Context, beside ...int) (sharding.Decision, error) 
 	return d, nil
 }
 
-func (g GroupedScaledMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (g groupedScaledMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	counts, align, err := e.RowCounts(in[0].Spec)
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func (g GroupedScaledMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf
 		Dry: counted(oneExpert(in[0].Type, in[1].Type), product), Kernel: product})
 }
 
-func (GroupedScaledMatMulOp) Doc() graph.Doc {
+func (groupedScaledMatMulOp) Doc() graph.Doc {
 	return graph.Doc{
 		Args: "rows f[S,N], w f8[E,N,K], routing i32[T,C,2], scales f32[E,⌈N/128⌉,⌈K/128⌉]", Results: "f[S,K]",
 		Formula: "y[i] = rows[i] · (w[e(i)] ∘ s[e(i)]), s[e,n,k] = scales[e,n/128,k/128], e(i) the expert whose row i is; 0 past the counts",

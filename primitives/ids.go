@@ -22,27 +22,54 @@ func position(a *exec.Args, s sharding.Spec, t graph.Type, flat int) []int {
 	return idx
 }
 
-// NoRow returns the error for an id that names no row of the table, which has n rows. The
-// id is element flat of a rank's part of the ids, which have type t and placement s.
-// a has the mesh and the rank.
-func (EmbeddingOp) NoRow(a *exec.Args, s sharding.Spec, t graph.Type, flat int, id int32, n int) error {
+// Primitives with an argument of indices have the method BadIndex. It returns the error for an
+// index that is not below n. The index is element flat of the rank's part of that argument, which has
+// type t and placement s. a has the mesh and the rank. Devices that find such an index call it.
+
+func (embeddingOp) BadIndex(a *exec.Args, s sharding.Spec, t graph.Type, flat int, id int32, n int) error {
 	return idError(a, s, t, flat, id, 0, n, "id")
 }
 
-// NoClass returns the error for a label that names none of n classes; see EmbeddingOp.NoRow.
-func (CrossEntropyOp) NoClass(a *exec.Args, s sharding.Spec, t graph.Type, flat int, id int32, n int) error {
-	return idError(a, s, t, flat, id, IgnoredLabel, n, "label")
+func (embeddingGradOp) BadIndex(a *exec.Args, s sharding.Spec, t graph.Type, flat int, id int32, n int) error {
+	return idError(a, s, t, flat, id, 0, n, "id")
 }
 
-// NoLength returns the error for a length of a sequence that is not one of 0 to room; see
-// EmbeddingOp.NoRow.
-func (AttentionOp) NoLength(a *exec.Args, s sharding.Spec, t graph.Type, flat int, length int32, room int) error {
-	return idError(a, s, t, flat, length, 0, room+1, "length")
+func (crossEntropyOp) BadIndex(a *exec.Args, s sharding.Spec, t graph.Type, flat int, label int32, n int) error {
+	return idError(a, s, t, flat, label, IgnoredLabel, n, "label")
 }
 
-// NoStart returns the error for a start that is not one of 0 to last; see EmbeddingOp.NoRow.
-func (CacheUpdateOp) NoStart(a *exec.Args, s sharding.Spec, t graph.Type, flat int, start int32, last int) error {
-	return idError(a, s, t, flat, start, 0, last+1, "start")
+func (crossEntropyGradOp) BadIndex(a *exec.Args, s sharding.Spec, t graph.Type, flat int, label int32, n int) error {
+	return idError(a, s, t, flat, label, IgnoredLabel, n, "label")
+}
+
+func (attentionOp) BadIndex(a *exec.Args, s sharding.Spec, t graph.Type, flat int, length int32, n int) error {
+	return idError(a, s, t, flat, length, 0, n, "length")
+}
+
+func (attentionGradOp) BadIndex(a *exec.Args, s sharding.Spec, t graph.Type, flat int, length int32, n int) error {
+	return idError(a, s, t, flat, length, 0, n, "length")
+}
+
+func (cacheUpdateOp) BadIndex(a *exec.Args, s sharding.Spec, t graph.Type, flat int, start int32, n int) error {
+	return idError(a, s, t, flat, start, 0, n, "start")
+}
+
+func (gatherOp) BadIndex(_ *exec.Args, _ sharding.Spec, _ graph.Type, flat int, index int32, n int) error {
+	return rangeError(index, flat, n)
+}
+
+func (scatterAddOp) BadIndex(_ *exec.Args, _ sharding.Spec, _ graph.Type, flat int, index int32, n int) error {
+	return rangeError(index, flat, n)
+}
+
+func (p takeAlongAxisOp) BadIndex(a *exec.Args, s sharding.Spec, t graph.Type, flat int, index int32, n int) error {
+	_, part := s.Box(a.Mesh, a.Rank, t)
+	return axisError(part, p.Axis, flat, index, n)
+}
+
+func (p addAlongAxisOp) BadIndex(a *exec.Args, s sharding.Spec, t graph.Type, flat int, index int32, n int) error {
+	_, part := s.Box(a.Mesh, a.Rank, t)
+	return axisError(part, p.Axis, flat, index, n)
 }
 
 // idError returns the error for an id below lo or not below n.

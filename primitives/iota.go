@@ -14,24 +14,24 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// IotaOp holds the indices along one dimension.
-type IotaOp struct {
+// iotaOp holds the indices along one dimension.
+type iotaOp struct {
 	DType     graph.DType
 	Shape     []int
 	Dimension int
 }
 
-var _ flexible = IotaOp{}
+var _ flexible = iotaOp{}
 
 // Iota returns a value of the shape that holds 0, 1, 2, ... along the
 // dimension and is equal along the others.
 func Iota(t *graph.Tracer, d graph.DType, dimension int, shape ...int) *graph.Value {
-	return t.Apply(IotaOp{d, slices.Clone(shape), dimension})[0]
+	return t.Apply(iotaOp{d, slices.Clone(shape), dimension})[0]
 }
 
-func (IotaOp) Name() string { return "iota" }
+func (iotaOp) Name() string { return "iota" }
 
-func (n IotaOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (n iotaOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 0); err != nil {
 		return nil, err
 	}
@@ -47,22 +47,22 @@ func (n IotaOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{out}, axisOf(out, n.Dimension)
 }
 
-func (IotaOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
+func (iotaOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
 
-func (IotaOp) Shard(*sharding.Context) (sharding.Decision, error) {
+func (iotaOp) Shard(*sharding.Context) (sharding.Decision, error) {
 	return sharding.Decision{Out: []sharding.Spec{{}}}, nil
 }
 
 // ShardAs allows every placement except one: the indices of ragged rows are known
 // only when the program runs.
-func (n IotaOp) ShardAs(c *sharding.Context, out sharding.Spec) (sharding.Decision, error) {
+func (n iotaOp) ShardAs(c *sharding.Context, out sharding.Spec) (sharding.Decision, error) {
 	if out.Ragged != nil && n.Dimension == 0 {
 		return sharding.Decision{}, fmt.Errorf("%s counts rows in expert order, whose number is known only to the run; count before ep_dispatch", n.Name())
 	}
 	return sharding.Decision{Out: []sharding.Spec{out}}, nil
 }
 
-func (n IotaOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (n iotaOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	axes, all := out[0].Spec.At(n.Dimension), n.Shape[n.Dimension]
 	return e.Emit(lowering.KernelSpec{Op: ops.Iota, Out: out, In: in, Kernel: func(a *exec.Args) error {
 		y := a.Out[0]
@@ -84,12 +84,12 @@ func (n IotaOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		}
 		strides := make([]int, y.Type.Rank())
 		strides[n.Dimension] = 1
-		move(a, y.Type.Shape, y, rowMajor(a, y.Type.Shape), index, layout{0, strides})
+		strided(a, y, index, strides)
 		return nil
 	}})
 }
 
-func (IotaOp) Doc() graph.Doc {
+func (iotaOp) Doc() graph.Doc {
 	return graph.Doc{Results: "t[shape]", Formula: "y[.., i, ..] = i",
 		Params: "dtype: an integer or float type; shape: sizes; dimension: the one that is counted",
 		Notes:  fmt.Sprintf("An integer type wraps where it is too small (u8 after %d); a float type rounds.", math.MaxUint8)}

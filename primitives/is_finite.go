@@ -8,17 +8,17 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// IsFiniteOp tells numbers from infinities and NaN.
-type IsFiniteOp struct{}
+// isFiniteOp tells numbers from infinities and NaN.
+type isFiniteOp struct{}
 
-var _ primitive = IsFiniteOp{}
+var _ primitive = isFiniteOp{}
 
 // IsFinite returns whether each element of x is neither infinite nor NaN.
-func IsFinite(x *graph.Value) *graph.Value { return graph.Apply1(IsFiniteOp{}, x) }
+func IsFinite(x *graph.Value) *graph.Value { return graph.Apply1(isFiniteOp{}, x) }
 
-func (IsFiniteOp) Name() string { return "is_finite" }
+func (isFiniteOp) Name() string { return "is_finite" }
 
-func (IsFiniteOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (isFiniteOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -29,16 +29,16 @@ func (IsFiniteOp) Infer(in []graph.Type) ([]graph.Type, error) {
 }
 
 // VJP returns nil: the result is not a float.
-func (IsFiniteOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
+func (isFiniteOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
 
 // Pointwise says that the result is a constant, in any placement, if the arguments are constants.
-func (IsFiniteOp) Pointwise() {}
+func (isFiniteOp) Pointwise() {}
 
-func (IsFiniteOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (isFiniteOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 1, 1, sharding.NotLinear))
 }
 
-func (IsFiniteOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (isFiniteOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: ops.IsFinite, Out: out, In: in, Elementwise: true, Kernel: func(a *exec.Args) error {
 		if a.In[0].Type.DType == graph.F64 {
 			each1(a, cheap, finite[float64])
@@ -59,6 +59,6 @@ func finite[T float](y []bool, x []T) {
 	}
 }
 
-func (IsFiniteOp) Doc() graph.Doc {
+func (isFiniteOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[..]", Results: "bool[..]", Formula: "y = whether x is neither infinite nor NaN"}
 }

@@ -26,7 +26,7 @@ func Joins() [][]lowering.Join {
 type rowProduct struct {
 	*lowering.Instr
 	at                    int // the number of the instruction
-	op                    GroupedMatMulOp
+	op                    groupedMatMulOp
 	rows, weights, counts int // buffers
 }
 
@@ -50,7 +50,7 @@ func productOf(p *lowering.Peephole, b int, op ops.Op) (m rowProduct, ok bool) {
 		return m, false
 	}
 	in := &p.Instrs[i]
-	prim, ok := in.Prim.(GroupedMatMulOp)
+	prim, ok := in.Prim.(groupedMatMulOp)
 	if !ok {
 		return m, false
 	}

@@ -6,7 +6,7 @@ import "github.com/gomoe/gomoe/graph"
 // with matrices, which take the most time to compute again.
 func KeepProducts(e *graph.Eqn) bool {
 	switch e.Prim.(type) {
-	case DotGeneralOp, GroupedMatMulOp:
+	case dotGeneralOp, groupedMatMulOp:
 		return true
 	}
 	return false

@@ -12,58 +12,58 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// LogSoftmaxOp is the logarithm of softmax along an axis. LogSoftmaxGradOp is its
+// logSoftmaxOp is the logarithm of softmax along an axis. logSoftmaxGradOp is its
 // derivative.
 type (
-	LogSoftmaxOp     struct{ Axis int }
-	LogSoftmaxGradOp struct{ Axis int }
+	logSoftmaxOp     struct{ Axis int }
+	logSoftmaxGradOp struct{ Axis int }
 )
 
 var (
-	_ primitive = LogSoftmaxOp{}
-	_ primitive = LogSoftmaxGradOp{}
+	_ primitive = logSoftmaxOp{}
+	_ primitive = logSoftmaxGradOp{}
 )
 
 // LogSoftmax returns x - log Σ exp(x) along an axis of x[..], a float type; a
 // negative axis counts from the end. An element -Inf stays -Inf. A line whose
 // elements are all -Inf is NaN, and so is a line with a NaN or +Inf.
 func LogSoftmax(x *graph.Value, axis int) *graph.Value {
-	return graph.Apply1(LogSoftmaxOp{fromEnd(x, axis)}, x)
+	return graph.Apply1(logSoftmaxOp{fromEnd(x, axis)}, x)
 }
 
-func (LogSoftmaxOp) Name() string     { return "log_softmax" }
-func (LogSoftmaxGradOp) Name() string { return "log_softmax_grad" }
+func (logSoftmaxOp) Name() string     { return "log_softmax" }
+func (logSoftmaxGradOp) Name() string { return "log_softmax_grad" }
 
-func (p LogSoftmaxOp) Infer(in []graph.Type) ([]graph.Type, error) { return inferAlong(in, 1, p.Axis) }
+func (p logSoftmaxOp) Infer(in []graph.Type) ([]graph.Type, error) { return inferAlong(in, 1, p.Axis) }
 
-func (p LogSoftmaxGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p logSoftmaxGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return inferAlong(in, 2, p.Axis)
 }
 
-func (p LogSoftmaxOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
-	return []*graph.Value{graph.Apply1(LogSoftmaxGradOp(p), e.Out[0], ct[0])}, nil
+func (p logSoftmaxOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return []*graph.Value{graph.Apply1(logSoftmaxGradOp(p), e.Out[0], ct[0])}, nil
 }
 
-func (p LogSoftmaxGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p logSoftmaxGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return differentiate(e, ct, func(in []*graph.Value) []*graph.Value {
 		y, c := in[0], in[1]
 		return []*graph.Value{Sub(c, Mul(Exp(y), sumKept(c, p.Axis)))}
 	})
 }
 
-func (p LogSoftmaxOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (p logSoftmaxOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return placeAlong(c, p.Axis, 1)
 }
 
-func (p LogSoftmaxGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (p logSoftmaxGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return placeAlong(c, p.Axis, 2)
 }
 
-func (p LogSoftmaxOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p logSoftmaxOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return floatKernel(e, ops.LogSoftmax, out, in, logSoftmaxKernel[float32](p.Axis), logSoftmaxKernel[float64](p.Axis))
 }
 
-func (p LogSoftmaxGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p logSoftmaxGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return floatKernel(e, ops.LogSoftmaxGrad, out, in, logSoftmaxGradKernel[float32](p.Axis), logSoftmaxGradKernel[float64](p.Axis))
 }
 
@@ -91,11 +91,11 @@ func logSoftmaxGradKernel[T float](axis int) exec.Kernel {
 	}
 }
 
-func (LogSoftmaxOp) Doc() graph.Doc {
+func (logSoftmaxOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[..]", Results: "f[..]", Formula: "y = x - log Σ exp(x) along axis", Params: "axis: of x, counted from the front; without it, 0, where jax.nn takes the last",
 		Notes: "Shifted by the largest x, so that nothing overflows. A line of nothing but -inf, and one with a nan or inf, is nan."}
 }
 
-func (LogSoftmaxGradOp) Doc() graph.Doc {
+func (logSoftmaxGradOp) Doc() graph.Doc {
 	return graph.Doc{Args: "y f[..], ct f[..]", Results: "f[..]", Formula: "dx = ct - exp(y) · Σ ct along axis, y = log_softmax(x)", Params: "axis: of y"}
 }

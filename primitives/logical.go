@@ -8,35 +8,35 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// LogicalOp is the family of elementwise functions of bools, and of the bits of
+// logicalOp is the family of elementwise functions of bools, and of the bits of
 // integers. The function not takes one argument; the others take two of the same type.
-type LogicalOp struct{ op ops.Op }
+type logicalOp struct{ op ops.Op }
 
-var _ primitive = LogicalOp{}
+var _ primitive = logicalOp{}
 
 // Not returns the complement: false for true, and every bit of an integer
 // flipped.
-func Not(x *graph.Value) *graph.Value { return graph.Apply1(LogicalOp{ops.Not}, x) }
+func Not(x *graph.Value) *graph.Value { return graph.Apply1(logicalOp{ops.Not}, x) }
 
 // And returns whether both x and y are true, or for integers the bits that are set in both.
-func And(x, y *graph.Value) *graph.Value { return graph.Apply1(LogicalOp{ops.And}, x, y) }
+func And(x, y *graph.Value) *graph.Value { return graph.Apply1(logicalOp{ops.And}, x, y) }
 
 // Or returns whether x or y is true, or for integers the bits that are set in either.
-func Or(x, y *graph.Value) *graph.Value { return graph.Apply1(LogicalOp{ops.Or}, x, y) }
+func Or(x, y *graph.Value) *graph.Value { return graph.Apply1(logicalOp{ops.Or}, x, y) }
 
 // Xor returns whether x and y differ, or for integers the bits in which they differ.
-func Xor(x, y *graph.Value) *graph.Value { return graph.Apply1(LogicalOp{ops.Xor}, x, y) }
+func Xor(x, y *graph.Value) *graph.Value { return graph.Apply1(logicalOp{ops.Xor}, x, y) }
 
-func (l LogicalOp) Name() string { return l.op.String() }
+func (l logicalOp) Name() string { return l.op.String() }
 
-func (l LogicalOp) args() int {
+func (l logicalOp) args() int {
 	if l.op == ops.Not {
 		return 1
 	}
 	return 2
 }
 
-func (l LogicalOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (l logicalOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, l.args()); err != nil {
 		return nil, err
 	}
@@ -47,16 +47,16 @@ func (l LogicalOp) Infer(in []graph.Type) ([]graph.Type, error) {
 }
 
 // VJP returns nil: the result is not a float.
-func (LogicalOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
+func (logicalOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
 
 // Pointwise says that the result is a constant, in any placement, if the arguments are constants.
-func (LogicalOp) Pointwise() {}
+func (logicalOp) Pointwise() {}
 
-func (l LogicalOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (l logicalOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), l.args(), 1, sharding.NotLinear))
 }
 
-func (l LogicalOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (l logicalOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: l.op, Out: out, In: in, Elementwise: true, Kernel: func(a *exec.Args) error {
 		switch d := a.Out[0].Type.DType; d.Size() {
 		case 1:
@@ -113,7 +113,7 @@ func (w *bitwiseElements[T]) Piece(lo, hi int) {
 	}
 }
 
-func (l LogicalOp) Doc() graph.Doc {
+func (l logicalOp) Doc() graph.Doc {
 	if l.op == ops.Not {
 		return graph.Doc{Args: "x i[..]", Results: "i[..]", Formula: "y = ¬x", Notes: "Of bool, or of every bit of integers."}
 	}
@@ -122,5 +122,5 @@ func (l LogicalOp) Doc() graph.Doc {
 }
 
 func logicalFamily() []graph.Primitive {
-	return []graph.Primitive{LogicalOp{ops.Not}, LogicalOp{ops.And}, LogicalOp{ops.Or}, LogicalOp{ops.Xor}}
+	return []graph.Primitive{logicalOp{ops.Not}, logicalOp{ops.And}, logicalOp{ops.Or}, logicalOp{ops.Xor}}
 }

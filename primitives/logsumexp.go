@@ -9,38 +9,38 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// LogSumExpOp is the logarithm of a sum of exponentials along an axis.
-type LogSumExpOp struct{ Axis int }
+// logSumExpOp is the logarithm of a sum of exponentials along an axis.
+type logSumExpOp struct{ Axis int }
 
-var _ primitive = LogSumExpOp{}
+var _ primitive = logSumExpOp{}
 
 // LogSumExp returns log Σ exp(x) along an axis of x[..], a float type; the result
 // does not have that axis. A negative axis counts from the end. For no elements,
 // and for elements that are all -Inf, it is -Inf; with an element +Inf it is +Inf.
 func LogSumExp(x *graph.Value, axis int) *graph.Value {
-	return graph.Apply1(LogSumExpOp{fromEnd(x, axis)}, x)
+	return graph.Apply1(logSumExpOp{fromEnd(x, axis)}, x)
 }
 
-func (LogSumExpOp) Name() string { return "logsumexp" }
+func (logSumExpOp) Name() string { return "logsumexp" }
 
-func (p LogSumExpOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p logSumExpOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if _, err := inferAlong(in, 1, p.Axis); err != nil {
 		return nil, err
 	}
 	return []graph.Type{without(in[0], []int{p.Axis})}, nil
 }
 
-func (p LogSumExpOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p logSumExpOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x := e.In[0]
 	return []*graph.Value{Mul(Softmax(x, p.Axis), along(ct[0], x, p.Axis))}, nil
 }
 
-func (p LogSumExpOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (p logSumExpOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	n := c.Type(0).Rank()
 	return c.Place(sharding.Factors{In: [][]int{rowDims(n, p.Axis)}, Out: [][]int{kept(n, []int{p.Axis})}, RowWise: true})
 }
 
-func (p LogSumExpOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p logSumExpOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return floatKernel(e, ops.LogSumExp, out, in, logSumExpKernel[float32](p.Axis), logSumExpKernel[float64](p.Axis))
 }
 
@@ -67,7 +67,7 @@ func (w *logSumExpRows[T]) Piece(lo, hi int) {
 	norm.LogSumExpLines(w.y[lo:hi], w.x[lo*w.n:hi*w.n], w.n)
 }
 
-func (LogSumExpOp) Doc() graph.Doc {
+func (logSumExpOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[..]", Results: "f[..] without axis", Formula: "y = log Σ exp(x) along axis", Params: "axis: of x, counted from the front; without it, 0, where jax.nn takes the last",
 		Notes: "Shifted by the largest x, so that nothing overflows. Of nothing but -inf it is -inf, of anything with inf inf."}
 }

@@ -13,24 +13,24 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// OneHotOp gives every index a row of zeros with a one at that index.
-type OneHotOp struct {
+// oneHotOp gives every index a row of zeros with a one at that index.
+type oneHotOp struct {
 	NumClasses int
 	DType      graph.DType
 }
 
-var _ primitive = OneHotOp{}
+var _ primitive = oneHotOp{}
 
 // OneHot returns, for indices i32[I..], rows of the element type [I..,classes]
 // with 1 at the index and 0 elsewhere. The row of an index below 0 or not below
 // classes is zero.
 func OneHot(indices *graph.Value, classes int, d graph.DType) *graph.Value {
-	return graph.Apply1(OneHotOp{classes, d}, indices)
+	return graph.Apply1(oneHotOp{classes, d}, indices)
 }
 
-func (OneHotOp) Name() string { return "one_hot" }
+func (oneHotOp) Name() string { return "one_hot" }
 
-func (h OneHotOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (h oneHotOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -45,17 +45,17 @@ func (h OneHotOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{{DType: h.DType, Shape: append(slices.Clone(in[0].Shape), h.NumClasses)}}, nil
 }
 
-func (OneHotOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) {
+func (oneHotOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) {
 	return []*graph.Value{nil}, nil
 }
 
-func (h OneHotOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (h oneHotOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	f := sharding.Elementwise(c.Type(0), 1, 0, sharding.NotLinear)
 	f.Out = [][]int{append(slices.Clone(f.In[0]), sharding.Whole)}
 	return c.Place(f)
 }
 
-func (h OneHotOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (h oneHotOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: ops.OneHot, Out: out, In: in, Kernel: func(a *exec.Args) error {
 		y := a.Out[0]
 		one := array.New(graph.T(h.DType))
@@ -71,7 +71,7 @@ func (h OneHotOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}})
 }
 
-func (OneHotOp) Doc() graph.Doc {
+func (oneHotOp) Doc() graph.Doc {
 	return graph.Doc{Args: "indices i32[I..]", Results: "dtype[I..,num_classes]", Formula: "y[i.., c] = 1 if indices[i..] = c else 0",
 		Params: "num_classes: size of the last dimension; dtype: element type",
 		Notes:  "An index out of range has a row of zeros."}

@@ -12,17 +12,17 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// PadOp puts, in each dimension, Low copies of a value before its argument, High
+// padOp puts, in each dimension, Low copies of a value before its argument, High
 // copies behind it and Interior copies between any two neighbours. A negative Low
 // or High takes elements away, after Interior has been put in. An empty Interior
 // means 0 everywhere.
-type PadOp struct {
+type padOp struct {
 	Low      []int
 	High     []int
 	Interior []int
 }
 
-var _ rearranging = PadOp{}
+var _ rearranging = padOp{}
 
 // Pad returns x with low[d] copies of the scalar value before it in dimension
 // d, high[d] behind and interior[d] between neighbours; without interior there
@@ -31,15 +31,15 @@ func Pad(x, value *graph.Value, low, high []int, interior ...int) *graph.Value {
 	if !slices.ContainsFunc(interior, func(n int) bool { return n != 0 }) {
 		interior = nil
 	}
-	return graph.Apply1(PadOp{slices.Clone(low), slices.Clone(high), slices.Clone(interior)}, x, value)
+	return graph.Apply1(padOp{slices.Clone(low), slices.Clone(high), slices.Clone(interior)}, x, value)
 }
 
-func (PadOp) Name() string { return "pad" }
+func (padOp) Name() string { return "pad" }
 
 // maxPad bounds each number of copies, so that sizes do not overflow.
 const maxPad = 1 << 40
 
-func (p PadOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p padOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (p PadOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{out}, nil
 }
 
-func (p PadOp) interior(d int) int {
+func (p padOp) interior(d int) int {
 	if len(p.Interior) == 0 {
 		return 0
 	}
@@ -81,7 +81,7 @@ func (p PadOp) interior(d int) int {
 
 // VJP takes the elements of x out of the cotangent. The cotangent of the value is
 // the sum of all other elements, which a mask of ones selects.
-func (p PadOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p padOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, g := e.In[0], ct[0]
 	zero := zeroOf(g)
 	low, high, strides := make([]int, x.Rank()), make([]int, x.Rank()), make([]int, x.Rank())
@@ -99,17 +99,13 @@ func (p PadOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	if mask == nil {
 		return []*graph.Value{gx, nil}, nil
 	}
-	all := make([]int, x.Rank())
-	for d := range all {
-		all[d] = d
-	}
-	return []*graph.Value{gx, graph.Apply1(ReduceSumOp{Axes: all, Unordered: true}, Mul(g, mask))}, nil
+	return []*graph.Value{gx, ReduceSumUnordered(Mul(g, mask))}, nil
 }
 
 // mask returns ones where the result g is padding and zeros where it is x, nil
 // if nothing is padded. It is made of one list per padded dimension, so that a
 // rank can make its part, also of rows in expert order.
-func (p PadOp) mask(x, g *graph.Value) *graph.Value {
+func (p padOp) mask(x, g *graph.Value) *graph.Value {
 	var mask *graph.Value
 	for d, n := range x.Type.Shape {
 		if !p.pads(d) {
@@ -130,14 +126,14 @@ func (p PadOp) mask(x, g *graph.Value) *graph.Value {
 }
 
 // pads reports whether dimension d is changed.
-func (p PadOp) pads(d int) bool { return p.Low[d] != 0 || p.High[d] != 0 || p.interior(d) != 0 }
+func (p padOp) pads(d int) bool { return p.Low[d] != 0 || p.High[d] != 0 || p.interior(d) != 0 }
 
-func (p PadOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (p padOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(p.Factors(c, false))
 }
 
 // Factors lets dimensions be split that are not padded.
-func (p PadOp) Factors(c *sharding.Context, _ bool) sharding.Factors {
+func (p padOp) Factors(c *sharding.Context, _ bool) sharding.Factors {
 	dims := splitWhere(c.Type(0).Rank(), func(d int) bool { return !p.pads(d) })
 	f := sharding.Factors{In: [][]int{dims, nil}, Out: [][]int{dims}, RowWise: true, Linear: sharding.LinearTogether}
 	if isZero(c.Eqn.In[1]) {
@@ -146,34 +142,36 @@ func (p PadOp) Factors(c *sharding.Context, _ bool) sharding.Factors {
 	return f
 }
 
-func (p PadOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Op: ops.Pad, Out: out, In: in, Kernel: func(a *exec.Args) error {
-		x, y := a.In[0], a.Out[0]
-		whole := rowMajor(a, y.Type.Shape)
-		move(a, y.Type.Shape, y, whole, a.In[1], layout{0, make([]int, y.Type.Rank())})
-		shape, to, from := slices.Clone(x.Type.Shape), rowMajor(a, y.Type.Shape), rowMajor(a, x.Type.Shape)
-		for d := range shape {
-			// Index i of x goes to low + i·step; keep those with 0 <= that < size.
-			step, low, size := p.interior(d)+1, p.Low[d], y.Type.Shape[d]
-			first := 0
-			if low < 0 {
-				first = (-low + step - 1) / step
-			}
-			behind := 0
-			if size > low {
-				behind = min(shape[d], (size-low-1)/step+1)
-			}
-			shape[d] = max(behind-first, 0)
-			to.off += (low + first*step) * whole.strides[d]
-			to.strides[d] = step * whole.strides[d]
-			from.off += first * from.strides[d]
-		}
-		move(a, shape, y, to, x, from)
-		return nil
-	}})
+func (p padOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.Pad, Out: out, In: in, Kernel: moveBoxes(p)})
 }
 
-func (PadOp) Doc() graph.Doc {
+// Boxes fills the result with the value, and then moves the elements of x that appear in it.
+func (p padOp) Boxes(a *exec.Args, move boxMove) {
+	x, y := a.In[0].Type.Shape, a.Out[0].Type.Shape
+	whole := rowMajor(a, y)
+	move(a, 1, y, 0, whole, 0, exec.Make[int](a, len(y)))
+	shape, to, from := exec.Make[int](a, len(x)), rowMajor(a, y), rowMajor(a, x)
+	toAt, fromAt := 0, 0
+	for d := range shape {
+		// Index i of x goes to low + i·step; keep the indices with 0 <= that < size.
+		step, low, size := p.interior(d)+1, p.Low[d], y[d]
+		first, end := 0, 0
+		if low < 0 {
+			first = (-low + step - 1) / step
+		}
+		if size > low {
+			end = min(x[d], (size-low-1)/step+1)
+		}
+		shape[d] = max(end-first, 0)
+		toAt += (low + first*step) * whole[d]
+		to[d] = step * whole[d]
+		fromAt += first * from[d]
+	}
+	move(a, 0, shape, toAt, to, fromAt, from)
+}
+
+func (padOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..], value t[]", Results: "t[..]", Formula: "y[low_0 + i_0·(interior_0 + 1), ..] = x[i_0, ..], elsewhere value",
 		Params: "low, high: copies of value before and behind x, per dimension, negative to take elements away; interior: copies between neighbours, none for all 0"}
 }

@@ -50,16 +50,16 @@ func inParts(precision string, x, y, z graph.DType) bool {
 func MatMulAt(precision string, x, y *graph.Value) *graph.Value {
 	graph.Helper()
 	if x.Rank() == 0 || y.Rank() != 2 {
-		graph.Fail("matmul of %s and %s, want x[..,K] and y[K,N]; use DotGeneralOp for batches", x.Type, y.Type)
+		graph.Fail("matmul of %s and %s, want x[..,K] and y[K,N]; use DotGeneral for batches", x.Type, y.Type)
 	}
-	return graph.Apply1(DotGeneralOp{LHSContract: []int{x.Rank() - 1}, RHSContract: []int{0}, Precision: precision}, x, y)
+	return graph.Apply1(dotGeneralOp{LHSContract: []int{x.Rank() - 1}, RHSContract: []int{0}, Precision: precision}, x, y)
 }
 
 // GroupedMatMulAt is GroupedMatMul with a precision, such as HighPrecision.
 func GroupedMatMulAt(precision string, r Prepared, rows, w *graph.Value) *graph.Value {
 	graph.Helper()
 	r.weights(w)
-	return graph.Apply1(GroupedMatMulOp{Precision: precision}, rows, w, r.Value)
+	return graph.Apply1(groupedMatMulOp{Precision: precision}, rows, w, r.Value)
 }
 
 // partsOf returns the parts of x, which is of f32. Those of another product of x are made again.

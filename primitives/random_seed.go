@@ -12,10 +12,10 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// RandomSeedOp makes a key from a seed.
-type RandomSeedOp struct{}
+// randomSeedOp makes a key from a seed.
+type randomSeedOp struct{}
 
-var _ primitive = RandomSeedOp{}
+var _ primitive = randomSeedOp{}
 
 // RandomKey returns the key u32[2] of a seed, jax.random.key_data(jax.random.key(seed)).
 // A seed of more than 53 bits is a mistake: pass such a seed, or the key, as an
@@ -32,11 +32,11 @@ func RandomKey(t *graph.Tracer, seed int64) *graph.Value {
 // RandomSeed returns the key u32[2] of a seed, an integer scalar: its high and
 // its low 32 bits. The high ones are 0 for element types of 32 bits and fewer, as
 // in JAX.
-func RandomSeed(seed *graph.Value) *graph.Value { return graph.Apply1(RandomSeedOp{}, seed) }
+func RandomSeed(seed *graph.Value) *graph.Value { return graph.Apply1(randomSeedOp{}, seed) }
 
-func (RandomSeedOp) Name() string { return "random_seed" }
+func (randomSeedOp) Name() string { return "random_seed" }
 
-func (RandomSeedOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (randomSeedOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -50,11 +50,11 @@ func intScalar(what string, t graph.Type) error {
 	return nil
 }
 
-func (RandomSeedOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
+func (randomSeedOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
 
-func (RandomSeedOp) Shard(c *sharding.Context) (sharding.Decision, error) { return c.Whole() }
+func (randomSeedOp) Shard(c *sharding.Context) (sharding.Decision, error) { return c.Whole() }
 
-func (RandomSeedOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (randomSeedOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: ops.RandomSeed, Out: out, In: in, Kernel: func(a *exec.Args) error {
 		seed := uint64(data[int64](a.In[0].As(graph.I64))[0])
 		if a.In[0].Type.DType != graph.I64 {
@@ -68,7 +68,7 @@ func (RandomSeedOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 
 func keyIn(a array.Array) [2]uint32 { return [2]uint32(data[uint32](a)) }
 
-func (RandomSeedOp) Doc() graph.Doc {
+func (randomSeedOp) Doc() graph.Doc {
 	return graph.Doc{Args: "seed int[]", Results: "u32[2]", Formula: "key = (seed >> 32, seed mod 2³²)",
 		Notes: "The key of jax.random.key(seed). Seeds of 32 bits and fewer, also negative ones, have 0 as the first word."}
 }

@@ -10,35 +10,35 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// RandomSplitOp makes Num keys from one.
-type RandomSplitOp struct{ Num int }
+// randomSplitOp makes Num keys from one.
+type randomSplitOp struct{ Num int }
 
-var _ flexible = RandomSplitOp{}
+var _ flexible = randomSplitOp{}
 
 // RandomSplit returns n new keys u32[n,2] made from key. Do not use key for
 // anything else afterwards. The first keys do not depend on n.
 func RandomSplit(key *graph.Value, n int) *graph.Value {
-	return graph.Apply1(RandomSplitOp{n}, key)
+	return graph.Apply1(randomSplitOp{n}, key)
 }
 
-func (RandomSplitOp) Name() string { return "random_split" }
+func (randomSplitOp) Name() string { return "random_split" }
 
-func (r RandomSplitOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (r randomSplitOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if r.Num < 0 {
 		return nil, fmt.Errorf("num %d, want at least 0", r.Num)
 	}
 	return inferDraw(in, graph.Type{DType: graph.U32, Shape: []int{r.Num, 2}}, graph.DType.IsInt, "u32")
 }
 
-func (RandomSplitOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
+func (randomSplitOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
 
-func (RandomSplitOp) Shard(*sharding.Context) (sharding.Decision, error) { return shardDraw() }
+func (randomSplitOp) Shard(*sharding.Context) (sharding.Decision, error) { return shardDraw() }
 
-func (RandomSplitOp) ShardAs(c *sharding.Context, out sharding.Spec) (sharding.Decision, error) {
+func (randomSplitOp) ShardAs(c *sharding.Context, out sharding.Spec) (sharding.Decision, error) {
 	return shardDrawAs(c, out)
 }
 
-func (RandomSplitOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (randomSplitOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return lowerDraw(e, ops.RandomSplit, out, in, func(dst []uint32, key [2]uint32, offset uint64) {
 		for i := range dst {
 			at := offset + uint64(i) // the word at%2 of key at/2
@@ -47,7 +47,7 @@ func (RandomSplitOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	})
 }
 
-func (RandomSplitOp) Doc() graph.Doc {
+func (randomSplitOp) Doc() graph.Doc {
 	return graph.Doc{Args: "key u32[2]", Results: "u32[num,2]", Formula: "keys[i] = threefry2x32(key, i)",
 		Params: "num: number of keys", Notes: "jax.random.split. " + drawNotes}
 }

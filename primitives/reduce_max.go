@@ -12,52 +12,52 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// ReduceExtremeOp is the family of reduce_max and reduce_min: the largest or the
+// reduceExtremeOp is the family of reduce_max and reduce_min: the largest or the
 // smallest element over axes. A NaN wins; 0 is larger than -0, and true is larger
 // than false. Over no elements the maximum is -Inf, or the least value of an
 // integer type, and the minimum is +Inf, or the greatest value of an integer type.
-type ReduceExtremeOp struct {
+type reduceExtremeOp struct {
 	op   ops.Op
 	Axes []int
 }
 
-var _ primitive = ReduceExtremeOp{}
+var _ primitive = reduceExtremeOp{}
 
 // ReduceMax returns the largest element of x over axes, which must be ascending, or
 // over all axes if none is given.
 func ReduceMax(x *graph.Value, axes ...int) *graph.Value {
-	return graph.Apply1(ReduceExtremeOp{ops.ReduceMax, orAll(x, axes)}, x)
+	return graph.Apply1(reduceExtremeOp{ops.ReduceMax, orAll(x, axes)}, x)
 }
 
 // ReduceMin returns the smallest element of x over axes, which must be ascending, or
 // over all axes if none is given.
 func ReduceMin(x *graph.Value, axes ...int) *graph.Value {
-	return graph.Apply1(ReduceExtremeOp{ops.ReduceMin, orAll(x, axes)}, x)
+	return graph.Apply1(reduceExtremeOp{ops.ReduceMin, orAll(x, axes)}, x)
 }
 
 // over returns the same reduction over other axes, for one step of the lowering.
-func (r ReduceExtremeOp) over(axes []int) graph.Primitive { return ReduceExtremeOp{r.op, axes} }
+func (r reduceExtremeOp) over(axes []int) graph.Primitive { return reduceExtremeOp{r.op, axes} }
 
-func (r ReduceExtremeOp) Name() string { return r.op.String() }
+func (r reduceExtremeOp) Name() string { return r.op.String() }
 
-func (r ReduceExtremeOp) Infer(in []graph.Type) ([]graph.Type, error) { return inferReduce(in, r.Axes) }
+func (r reduceExtremeOp) Infer(in []graph.Type) ([]graph.Type, error) { return inferReduce(in, r.Axes) }
 
 // VJP splits the cotangent evenly among the elements that have the extreme
 // value.
-func (r ReduceExtremeOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (r reduceExtremeOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x := e.In[0]
 	dims := kept(x.Rank(), r.Axes)
 	spread := func(v *graph.Value) *graph.Value { return BroadcastInDim(v, x.Type.Shape, dims...) }
 	at := ConvertElementType(Eq(x, spread(e.Out[0])), x.Type.DType)
-	count := graph.Apply1(ReduceSumOp{Axes: r.Axes, Unordered: true}, at)
+	count := graph.Apply1(reduceSumOp{Axes: r.Axes, Unordered: true}, at)
 	return []*graph.Value{Mul(at, spread(Div(ct[0], count)))}, nil
 }
 
-func (r ReduceExtremeOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (r reduceExtremeOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return placeReduce(c, r.Axes)
 }
 
-func (r ReduceExtremeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (r reduceExtremeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	step := maxAxis
 	if r.op == ops.ReduceMin {
 		step = minAxis
@@ -156,7 +156,7 @@ func foldMin[T int32 | int64 | uint32 | uint8](acc, rows []T) {
 	}
 }
 
-func (r ReduceExtremeOp) Doc() graph.Doc {
+func (r reduceExtremeOp) Doc() graph.Doc {
 	extreme := "max"
 	if r.op == ops.ReduceMin {
 		extreme = "min"

@@ -12,29 +12,29 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// ReduceProdOp multiplies over axes: over the last axis first, and over each axis from
+// reduceProdOp multiplies over axes: over the last axis first, and over each axis from
 // its first element to its last. Floats are multiplied in f64. After each axis the
 // product is rounded to the element type, but of bf16 and f16 to f32, and to the element
 // type after the last axis. The bits are the same on every mesh. The product of no
 // elements is 1.
-type ReduceProdOp struct {
+type reduceProdOp struct {
 	Axes []int
 }
 
-var _ primitive = ReduceProdOp{}
+var _ primitive = reduceProdOp{}
 
 // ReduceProd returns the product of x over axes, which must be ascending, or over all
 // axes if none is given.
 func ReduceProd(x *graph.Value, axes ...int) *graph.Value {
-	return graph.Apply1(ReduceProdOp{orAll(x, axes)}, x)
+	return graph.Apply1(reduceProdOp{orAll(x, axes)}, x)
 }
 
 // over returns the same reduction over other axes, for one step of the lowering.
-func (ReduceProdOp) over(axes []int) graph.Primitive { return ReduceProdOp{axes} }
+func (reduceProdOp) over(axes []int) graph.Primitive { return reduceProdOp{axes} }
 
-func (ReduceProdOp) Name() string { return "reduce_prod" }
+func (reduceProdOp) Name() string { return "reduce_prod" }
 
-func (r ReduceProdOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (r reduceProdOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (r ReduceProdOp) Infer(in []graph.Type) ([]graph.Type, error) {
 // VJP multiplies in pairs, level by level, and goes back through the levels:
 // each factor's derivative is the product of the others, with no division, so
 // zeros do no harm.
-func (r ReduceProdOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (r reduceProdOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, g := e.In[0], ct[0]
 	if len(r.Axes) == 0 {
 		return []*graph.Value{g}, nil
@@ -95,11 +95,11 @@ func (r ReduceProdOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, erro
 	return []*graph.Value{arrange(Reshape(d, moved...), perm)}, nil
 }
 
-func (r ReduceProdOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (r reduceProdOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return placeReduce(c, r.Axes)
 }
 
-func (r ReduceProdOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (r reduceProdOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return lowerInOrder(e, ops.ReduceProd, r.Axes, out, in, func(axes []int) exec.Kernel { return reduceAxes(axes, prodAxis, nil) })
 }
 
@@ -138,7 +138,7 @@ func foldMul[A, T numeric](acc []A, rows []T) {
 	}
 }
 
-func (ReduceProdOp) Doc() graph.Doc {
+func (reduceProdOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "t[..] without axes", Formula: "y = Π x over axes", Params: "axes: ascending",
 		Notes: "Products in f64, axis by axis, from the last to the first, each from index 0 up; the products over an axis are rounded to the type of x (bf16 and f16: to f32) before the next axis."}
 }

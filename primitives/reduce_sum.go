@@ -12,7 +12,7 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// ReduceSumOp sums over axes, one after another from the last to the first. It adds f64
+// reduceSumOp sums over axes, one after another from the last to the first. It adds f64
 // and f32 in f64, and bf16 and f16 in f32; integers wrap. Along an axis, floats are
 // added to 8 partial sums: sum k adds the elements k, k+8, k+16 and so on. Then sums
 // that are 4 apart are added, then those 2 apart, then the last two.
@@ -22,7 +22,7 @@ import (
 // Unordered gives this up for speed and leaves a sum pending instead; derivatives
 // use it. Sums over rows in expert order also leave a sum pending, since the order
 // of such rows depends on the mesh.
-type ReduceSumOp struct {
+type reduceSumOp struct {
 	Axes      []int
 	Unordered bool
 	// Tree, if it is not 0, is into how many blocks axis 0 is cut. Each is summed, and
@@ -31,33 +31,29 @@ type ReduceSumOp struct {
 	Tree int
 }
 
-var _ sharding.Blocked = ReduceSumOp{}
-var _ primitive = ReduceSumOp{}
+var _ sharding.Blocked = reduceSumOp{}
+var _ primitive = reduceSumOp{}
 
 // ReduceSum returns the sum of x over axes, which must be ascending, or over all axes if
 // none is given.
 func ReduceSum(x *graph.Value, axes ...int) *graph.Value {
-	return graph.Apply1(ReduceSumOp{Axes: orAll(x, axes)}, x)
+	return graph.Apply1(reduceSumOp{Axes: orAll(x, axes)}, x)
 }
 
-// ReduceSumUnordered returns the sum of all elements of x. Each rank sums its part, and
-// only one number per rank is exchanged. The last bits depend on the mesh.
-func ReduceSumUnordered(x *graph.Value) *graph.Value {
-	axes := make([]int, x.Rank())
-	for i := range axes {
-		axes[i] = i
-	}
-	return graph.Apply1(ReduceSumOp{Axes: axes, Unordered: true}, x)
+// ReduceSumUnordered is ReduceSum where each rank sums its shard, and ranks exchange only
+// these sums. The last bits depend on the mesh.
+func ReduceSumUnordered(x *graph.Value, axes ...int) *graph.Value {
+	return graph.Apply1(reduceSumOp{Axes: orAll(x, axes), Unordered: true}, x)
 }
 
 // over returns the same reduction over other axes, for one step of the lowering.
-func (r ReduceSumOp) over(axes []int) graph.Primitive {
-	return ReduceSumOp{Axes: axes, Unordered: r.Unordered}
+func (r reduceSumOp) over(axes []int) graph.Primitive {
+	return reduceSumOp{Axes: axes, Unordered: r.Unordered}
 }
 
-func (ReduceSumOp) Name() string { return "reduce_sum" }
+func (reduceSumOp) Name() string { return "reduce_sum" }
 
-func (r ReduceSumOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (r reduceSumOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -74,11 +70,11 @@ func (r ReduceSumOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return out, err
 }
 
-func (r ReduceSumOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (r reduceSumOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return []*graph.Value{BroadcastInDim(ct[0], e.In[0].Type.Shape, kept(e.In[0].Rank(), r.Axes)...)}, nil
 }
 
-func (r ReduceSumOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (r reduceSumOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	if r.Tree > 0 {
 		if c.In[0].Ragged != nil {
 			return sharding.Decision{}, fmt.Errorf("rows in expert order have no blocks; combine first")
@@ -104,19 +100,19 @@ func (r ReduceSumOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 const mostGathered = 16
 
 // InBlocks implements sharding.Blocked. What leaves few numbers is summed in order.
-func (r ReduceSumOp) InBlocks(e *graph.Eqn, in []sharding.Spec, blocks int) (graph.Primitive, error) {
+func (r reduceSumOp) InBlocks(e *graph.Eqn, in []sharding.Spec, blocks int) (graph.Primitive, error) {
 	if in[0].Ragged != nil {
 		return nil, fmt.Errorf("rows in expert order are summed over, and where they lie depends on the mesh; combine first")
 	}
 	x := e.In[0].Type
 	d, err := onlySplit(in[0], r.Axes)
 	if err == nil && d == 0 && x.Shape[d]%blocks == 0 && e.Out[0].Type.Len() > mostGathered {
-		return ReduceSumOp{Axes: r.Axes, Tree: blocks}, nil
+		return reduceSumOp{Axes: r.Axes, Tree: blocks}, nil
 	}
-	return ReduceSumOp{Axes: r.Axes}, nil
+	return reduceSumOp{Axes: r.Axes}, nil
 }
 
-func (r ReduceSumOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (r reduceSumOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	kernel := func(axes []int) exec.Kernel { return reduceAxes(axes, sumAxis, sumNarrow) }
 	if r.Tree > 0 {
 		return emitTree(e, lowering.KernelSpec{Op: ops.ReduceSum | ops.Tree, Out: out, In: in}, r.Tree, 0, 0, func(run blockRun) exec.Kernel {
@@ -216,7 +212,7 @@ func foldAdd[T numeric](acc, rows []T) {
 	}
 }
 
-func (ReduceSumOp) Doc() graph.Doc {
+func (reduceSumOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "t[..] without axes", Formula: "y = Σ x over axes",
 		Params: "axes: ascending; unordered: let each rank sum its part and add the parts, instead of the same bits on every mesh; tree: blocks of axis 0 whose sums are added in pairs; Config.Exact sets it and adds the ranks' sums in pairs too, for the same bits on every mesh, whereas without Config.Exact ranks' sums are added in rank order",
 		Notes:  "Sums in f64 (f32 for bf16 and f16), axis by axis, from the last to the first; the sums over an axis are rounded to the type of x (bf16 and f16: to f32) before the next axis. The sum over an axis is made as 8 sums, of every 8th index upwards, that are added in pairs 4, 2 and 1 apart."}

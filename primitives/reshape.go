@@ -9,8 +9,8 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// ReshapeOp gives its argument another shape with as many elements.
-type ReshapeOp struct {
+// reshapeOp gives its argument another shape with as many elements.
+type reshapeOp struct {
 	Shape []int
 	// Batch merges all dimensions but the last, which are a batch, into one of rows. With a
 	// second argument it takes rows apart into the batch of that argument, whose values are
@@ -19,17 +19,17 @@ type ReshapeOp struct {
 	Batch bool
 }
 
-var _ rearranging = ReshapeOp{}
+var _ rearranging = reshapeOp{}
 
 // Reshape returns x with another shape, its elements in the same row-major
 // order.
 func Reshape(x *graph.Value, shape ...int) *graph.Value {
-	return graph.Apply1(ReshapeOp{Shape: slices.Clone(shape)}, x)
+	return graph.Apply1(reshapeOp{Shape: slices.Clone(shape)}, x)
 }
 
-func (ReshapeOp) Name() string { return "reshape" }
+func (reshapeOp) Name() string { return "reshape" }
 
-func (r ReshapeOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (r reshapeOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if len(in) != 2 || !r.Batch {
 		if err := arity(in, 1); err != nil {
 			return nil, err
@@ -50,7 +50,7 @@ func (r ReshapeOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{out}, nil
 }
 
-func (r ReshapeOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (r reshapeOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	switch {
 	case r.Batch && len(e.In) == 2:
 		return []*graph.Value{flatten(ct[0]), nil}, nil
@@ -64,7 +64,7 @@ func (r ReshapeOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) 
 // one of the result cut the elements into the same contiguous parts if the sizes before
 // both have the same product. So where dimensions are merged, or one is taken apart, the
 // first of them stays split, if ranks get the same share of both.
-func (r ReshapeOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (r reshapeOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	if r.Batch {
 		return r.shardBatch(c)
 	}
@@ -72,7 +72,7 @@ func (r ReshapeOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 // place is Shard without Batch.
-func (r ReshapeOp) place(c *sharding.Context) (sharding.Decision, error) {
+func (r reshapeOp) place(c *sharding.Context) (sharding.Decision, error) {
 	f := r.Factors(c, c.In[0].Ragged != nil)
 	f.In = f.In[:1]
 	return c.Place(f)
@@ -80,7 +80,7 @@ func (r ReshapeOp) place(c *sharding.Context) (sharding.Decision, error) {
 
 // Factors relates dimensions that cut the elements into the same contiguous parts. A batch
 // whose rows would have to move is made whole.
-func (r ReshapeOp) Factors(c *sharding.Context, ragged bool) sharding.Factors {
+func (r reshapeOp) Factors(c *sharding.Context, ragged bool) sharding.Factors {
 	x := c.Type(0).Shape
 	in, out := wholes(len(x)), wholes(len(r.Shape))
 	outerX, outerY := outsides(x), outsides(r.Shape)
@@ -118,7 +118,7 @@ func outsides(shape []int) []outside {
 	return out
 }
 
-func (r ReshapeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (r reshapeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if r.Batch {
 		return r.lowerBatch(e, out, in)
 	}
@@ -126,7 +126,7 @@ func (r ReshapeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return nil
 }
 
-func (ReshapeOp) Doc() graph.Doc {
+func (reshapeOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..], like t[..] (optional, with batch)", Results: "t[shape]", Formula: "y has x's elements in the same row-major order",
 		Params: "shape: sizes of the result; batch: all dimensions but the last are merged into rows or, with like, rows are taken apart into the dimensions of like",
 		Notes:  "Where dimensions are merged or one is taken apart, the first of them may be split over the mesh if every rank gets the same share on both sides. With batch any of the merged dimensions may be split: ranks exchange rows by all_to_all. The values of like are not read."}

@@ -25,11 +25,11 @@ func flatten(x *graph.Value) *graph.Value {
 		n *= d
 	}
 	if d := x.Def; d != nil && len(d.In) == 2 && d.In[0].Rank() == 2 && d.In[0].Dim(0) == n {
-		if r, ok := d.Prim.(ReshapeOp); ok && r.Batch {
+		if r, ok := d.Prim.(reshapeOp); ok && r.Batch {
 			return d.In[0] // x was unflattened from it
 		}
 	}
-	return graph.Apply1(ReshapeOp{Shape: []int{n, x.Dim(-1)}, Batch: true}, x)
+	return graph.Apply1(reshapeOp{Shape: []int{n, x.Dim(-1)}, Batch: true}, x)
 }
 
 // unflatten returns y [tokens, n] with the leading dimensions of like instead of the tokens,
@@ -40,11 +40,11 @@ func unflatten(y, like *graph.Value) *graph.Value {
 		return y
 	}
 	lead := like.Type.Shape[:like.Rank()-1]
-	return graph.Apply1(ReshapeOp{Shape: append(slices.Clone(lead), y.Dim(-1)), Batch: true}, y, like)
+	return graph.Apply1(reshapeOp{Shape: append(slices.Clone(lead), y.Dim(-1)), Batch: true}, y, like)
 }
 
 // inferBatch is Infer of a reshape with Batch set.
-func (r ReshapeOp) inferBatch(in []graph.Type) error {
+func (r reshapeOp) inferBatch(in []graph.Type) error {
 	x, y := in[0], r.Shape
 	if len(in) == 2 {
 		x, y = graph.Type{DType: in[0].DType, Shape: r.Shape}, in[0].Shape
@@ -94,7 +94,7 @@ func (b batch) stays(m sharding.Mesh) bool {
 // shardBatch keeps the axes that split a batch: they split the rows in which its dimensions
 // are merged, and the dimensions again in which like is split. Rows that are on another rank
 // then move.
-func (r ReshapeOp) shardBatch(c *sharding.Context) (sharding.Decision, error) {
+func (r reshapeOp) shardBatch(c *sharding.Context) (sharding.Decision, error) {
 	alone := *c
 	alone.In = c.In[:1]
 	b := batchOf(c.Type(len(c.In)-1), c.In[len(c.In)-1])
@@ -115,7 +115,7 @@ func (r ReshapeOp) shardBatch(c *sharding.Context) (sharding.Decision, error) {
 // lowerBatch moves rows by one all_to_all. A rank sends its rows in their order, in which
 // those of one receiver lie together where the receivers have contiguous rows, and so do
 // the received ones of one sender where the senders have them.
-func (r ReshapeOp) lowerBatch(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (r reshapeOp) lowerBatch(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if len(in) == 1 {
 		b := batchOf(e.Eqn.In[0].Type, in[0].Spec)
 		if b.stays(e.Mesh) {
@@ -188,7 +188,7 @@ func (b batch) copy(a *exec.Args, dst, src []byte, apart bool) {
 // BatchRows calls f for the rows that a rank holds contiguously of a batch of type t, whose
 // leading dimensions s splits: for n rows, from the rank's row `row` on, in the order in which
 // they come from the ranks that hold them in the batch.
-func (ReshapeOp) BatchRows(m sharding.Mesh, t graph.Type, s sharding.Spec, rank int, f func(row, n int)) {
+func (reshapeOp) BatchRows(m sharding.Mesh, t graph.Type, s sharding.Spec, rank int, f func(row, n int)) {
 	b := batchOf(t, s)
 	me := m.Index(rank, b.axes)
 	first, _ := m.Cut(b.axes, b.rows, me)

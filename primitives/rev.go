@@ -10,56 +10,57 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// ReverseOp reverses the order of the elements along some dimensions.
-type ReverseOp struct {
+// reverseOp reverses the order of the elements along some dimensions.
+type reverseOp struct {
 	Dimensions []int
 }
 
-var _ rearranging = ReverseOp{}
+var _ rearranging = reverseOp{}
 
 // Reverse returns x with the elements along the dimensions, which are given in
 // ascending order, in reverse order.
 func Reverse(x *graph.Value, dimensions ...int) *graph.Value {
-	return graph.Apply1(ReverseOp{slices.Clone(dimensions)}, x)
+	return graph.Apply1(reverseOp{slices.Clone(dimensions)}, x)
 }
 
-func (ReverseOp) Name() string { return "rev" }
+func (reverseOp) Name() string { return "rev" }
 
-func (r ReverseOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (r reverseOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
 	return in, axesOf(in[0], r.Dimensions)
 }
 
-func (r ReverseOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (r reverseOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return []*graph.Value{Reverse(ct[0], r.Dimensions...)}, nil
 }
 
-func (r ReverseOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (r reverseOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(r.Factors(c, false))
 }
 
 // Factors lets the dimensions be split whose order stays.
-func (r ReverseOp) Factors(c *sharding.Context, _ bool) sharding.Factors {
+func (r reverseOp) Factors(c *sharding.Context, _ bool) sharding.Factors {
 	dims := splitWhere(c.Type(0).Rank(), func(d int) bool { return !slices.Contains(r.Dimensions, d) })
 	return sharding.Factors{In: [][]int{dims}, Out: [][]int{dims}, RowWise: true, Linear: sharding.LinearTogether}
 }
 
-func (r ReverseOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Op: ops.Rev, Out: out, In: in, Kernel: func(a *exec.Args) error {
-		shape := a.In[0].Type.Shape
-		from := rowMajor(a, shape)
-		for _, d := range r.Dimensions {
-			from.off += (shape[d] - 1) * from.strides[d]
-			from.strides[d] = -from.strides[d]
-		}
-		move(a, shape, a.Out[0], rowMajor(a, shape), a.In[0], from)
-		return nil
-	}})
+func (r reverseOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.Rev, Out: out, In: in, Kernel: moveBoxes(r)})
 }
 
-func (ReverseOp) Doc() graph.Doc {
+func (r reverseOp) Boxes(a *exec.Args, move boxMove) {
+	shape := a.In[0].Type.Shape
+	from, at := rowMajor(a, shape), 0
+	for _, d := range r.Dimensions {
+		at += (shape[d] - 1) * from[d]
+		from[d] = -from[d]
+	}
+	move(a, 0, shape, 0, rowMajor(a, shape), at, from)
+}
+
+func (reverseOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "t[..]", Formula: "y[.., i_d, ..] = x[.., size_d - 1 - i_d, ..] for the dimensions d",
 		Params: "dimensions: ascending"}
 }

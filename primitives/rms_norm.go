@@ -11,13 +11,13 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// RMSNormOp divides rows by the root of their mean square.
-type RMSNormOp struct{ Eps float64 }
+// rmsNormOp divides rows by the root of their mean square.
+type rmsNormOp struct{ Eps float64 }
 
-// RMSNormGradOp is the cotangent of RMSNormOp's x, RMSNormGainGradOp that of its gain.
+// rmsNormGradOp is the cotangent of rmsNormOp's x, rmsNormGainGradOp that of its gain.
 type (
-	RMSNormGradOp     struct{ Eps float64 }
-	RMSNormGainGradOp struct {
+	rmsNormGradOp     struct{ Eps float64 }
+	rmsNormGainGradOp struct {
 		Eps float64
 		// Tree, if it is not 0, is into how many blocks dimension 0 is cut. The rows of each
 		// are summed, and these sums are added in pairs, so that they do not depend on how many
@@ -27,11 +27,11 @@ type (
 )
 
 var (
-	_ primitive = RMSNormOp{}
-	_ primitive = RMSNormGradOp{}
-	_ primitive = RMSNormGainGradOp{}
+	_ primitive = rmsNormOp{}
+	_ primitive = rmsNormGradOp{}
+	_ primitive = rmsNormGainGradOp{}
 
-	_ sharding.Blocked = RMSNormGainGradOp{}
+	_ sharding.Blocked = rmsNormGainGradOp{}
 )
 
 // RMSNorm returns x / √(mean(x²) + eps) · gain, with the mean over the last
@@ -39,14 +39,14 @@ var (
 // zeros with eps 0 gives NaN. Source: Zhang and Sennrich, "Root Mean Square Layer
 // Normalization" (2019).
 func RMSNorm(x, gain *graph.Value, eps float64) *graph.Value {
-	return graph.Apply1(RMSNormOp{eps}, x, gain)
+	return graph.Apply1(rmsNormOp{eps}, x, gain)
 }
 
-func (RMSNormOp) Name() string         { return "rms_norm" }
-func (RMSNormGradOp) Name() string     { return "rms_norm_grad" }
-func (RMSNormGainGradOp) Name() string { return "rms_norm_gain_grad" }
+func (rmsNormOp) Name() string         { return "rms_norm" }
+func (rmsNormGradOp) Name() string     { return "rms_norm_grad" }
+func (rmsNormGainGradOp) Name() string { return "rms_norm_gain_grad" }
 
-func (p RMSNormOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p rmsNormOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (p RMSNormOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return in[:1], parameterOf(in[0], in[1], "gain")
 }
 
-func (p RMSNormOp) rows(x graph.Type) error {
+func (p rmsNormOp) rows(x graph.Type) error {
 	if err := floating(x); err != nil {
 		return err
 	}
@@ -66,24 +66,24 @@ func (p RMSNormOp) rows(x graph.Type) error {
 	return epsilon(p.Eps)
 }
 
-func (p RMSNormGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p rmsNormGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 3); err != nil {
 		return nil, err
 	}
 	if err := alike([]graph.Type{in[0], in[2]}); err != nil {
 		return nil, err
 	}
-	return RMSNormOp(p).Infer(in[:2])
+	return rmsNormOp(p).Infer(in[:2])
 }
 
-func (p RMSNormGainGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p rmsNormGainGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
 	if err := alike(in); err != nil {
 		return nil, err
 	}
-	if err := (RMSNormOp{p.Eps}).rows(in[0]); err != nil {
+	if err := (rmsNormOp{p.Eps}).rows(in[0]); err != nil {
 		return nil, err
 	}
 	out := []graph.Type{graph.T(in[0].DType, in[0].Shape[in[0].Rank()-1])}
@@ -96,49 +96,49 @@ func (p RMSNormGainGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return out, nil
 }
 
-func (p RMSNormOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p rmsNormOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, gain := e.In[0], e.In[1]
 	return []*graph.Value{
-		graph.Apply1(RMSNormGradOp(p), x, gain, ct[0]),
-		graph.Apply1(RMSNormGainGradOp{Eps: p.Eps}, x, ct[0]),
+		graph.Apply1(rmsNormGradOp(p), x, gain, ct[0]),
+		graph.Apply1(rmsNormGainGradOp{Eps: p.Eps}, x, ct[0]),
 	}, nil
 }
 
 // inverse returns 1/√(mean(x²) + eps), repeated along the rows.
-func (p RMSNormOp) inverse(x *graph.Value) *graph.Value {
+func (p rmsNormOp) inverse(x *graph.Value) *graph.Value {
 	return Rsqrt(AddScalar(rowMean(Mul(x, x)), p.Eps))
 }
 
-func (p RMSNormGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p rmsNormGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return differentiate(e, ct, func(in []*graph.Value) []*graph.Value {
 		x, c := in[0], Mul(in[2], overRows(in[1], in[0]))
-		r := RMSNormOp(p).inverse(x)
+		r := rmsNormOp(p).inverse(x)
 		y := Mul(x, r)
 		return []*graph.Value{Mul(r, Sub(c, Mul(y, rowMean(Mul(c, y)))))}
 	})
 }
 
-func (p RMSNormGainGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p rmsNormGainGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, g := e.In[0], overRows(ct[0], e.In[0])
 	return []*graph.Value{
 		// The result's derivative is Σ g·(x/rms)·ct over the rows, in which g, the
 		// cotangent, stands where rms_norm has the gain.
-		graph.Apply1(RMSNormGradOp{p.Eps}, x, ct[0], e.In[1]),
-		Mul(Mul(g, x), RMSNormOp{p.Eps}.inverse(x)),
+		graph.Apply1(rmsNormGradOp{p.Eps}, x, ct[0], e.In[1]),
+		Mul(Mul(g, x), rmsNormOp{p.Eps}.inverse(x)),
 	}, nil
 }
 
-func (RMSNormOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (rmsNormOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	n := c.Type(0).Rank()
 	return c.Place(sharding.Rows(n-1, []int{n, -1}, []int{n}))
 }
 
-func (RMSNormGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (rmsNormGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	n := c.Type(0).Rank()
 	return c.Place(sharding.Rows(n-1, []int{n, -1, n}, []int{n}))
 }
 
-func (p RMSNormGainGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (p rmsNormGainGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	dec, err := c.Place(sumOfRows(c.Type(0).Rank(), 2, 1))
 	if err == nil && p.Tree > 0 {
 		err = placeTree(c, &dec, p.Tree, 0, 0)
@@ -147,21 +147,21 @@ func (p RMSNormGainGradOp) Shard(c *sharding.Context) (sharding.Decision, error)
 }
 
 // InBlocks implements sharding.Blocked.
-func (p RMSNormGainGradOp) InBlocks(e *graph.Eqn, in []sharding.Spec, blocks int) (graph.Primitive, error) {
+func (p rmsNormGainGradOp) InBlocks(e *graph.Eqn, in []sharding.Spec, blocks int) (graph.Primitive, error) {
 	p.Tree = blocks
 	rank := e.In[0].Type.Rank()
 	return p, firstInBlocks(e, in[0], kept(rank, []int{rank - 1}), blocks)
 }
 
-func (p RMSNormOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p rmsNormOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return floatKernel(e, ops.RMSNorm, out, in, rmsNormKernel[float32](p.Eps), rmsNormKernel[float64](p.Eps))
 }
 
-func (p RMSNormGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p rmsNormGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return floatKernel(e, ops.RMSNormGrad, out, in, rmsNormGradKernel[float32](p.Eps), rmsNormGradKernel[float64](p.Eps))
 }
 
-func (p RMSNormGainGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p rmsNormGainGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if p.Tree > 0 {
 		return emitTree(e, lowering.KernelSpec{Op: ops.RMSNormGainGrad | ops.Tree, Out: out, In: in}, p.Tree, 0, 0, func(run blockRun) exec.Kernel {
 			return inFloat(inTree(rmsNormGainKernel[float32](p.Eps), 2, run), inTree(rmsNormGainKernel[float64](p.Eps), 2, run))
@@ -259,17 +259,17 @@ func (w *columnSums[T]) Piece(lo, hi int) {
 	}
 }
 
-func (RMSNormOp) Doc() graph.Doc {
+func (rmsNormOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[..,D], gain f[D]", Results: "f[..,D]", Formula: "y = x / √(mean(x²) + eps) · gain",
 		Params: "eps: number ≥ 0", Notes: "The mean of a row is summed in f64, in the same order on every machine."}
 }
 
-func (RMSNormGradOp) Doc() graph.Doc {
+func (rmsNormGradOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[..,D], gain f[D], ct f[..,D]", Results: "f[..,D]",
 		Formula: "dx = r · (ct·gain - x · r² · mean(ct·gain·x)), r = 1/√(mean(x²) + eps)", Params: "eps: number ≥ 0"}
 }
 
-func (RMSNormGainGradOp) Doc() graph.Doc {
+func (rmsNormGainGradOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[..,D], ct f[..,D]", Results: "f[D]",
 		Formula: "dgain = Σ ct · x / √(mean(x²) + eps) over the rows", Params: "eps: number ≥ 0; tree: blocks of dimension 0 whose sums are added in pairs, for f32 or f64"}
 }

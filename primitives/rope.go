@@ -131,7 +131,7 @@ type ropeKey struct {
 // angles returns f64[..,2,half], placed like the positions: cosine and sine of each pair at
 // each position, times the magnitude. Equal rotations of a program share the table.
 func (p RoPEOp) angles(e *lowering.Emitter, positions lowering.Buf, half int) (lowering.Buf, error) {
-	frequencies := p.frequencies(half)
+	frequencies := p.PairFrequencies(2 * half)
 	magnitude := p.Magnitude
 	if magnitude == 0 {
 		magnitude = 1
@@ -153,16 +153,13 @@ func (p RoPEOp) angles(e *lowering.Emitter, positions lowering.Buf, half int) (l
 	})
 }
 
-// frequencies returns the angles per position of `half` pairs.
-func (p RoPEOp) frequencies(half int) []float64 {
+// PairFrequencies returns the angles per position of the pairs of `width` elements: Frequencies or, without
+// these, Base^(-2i/width) for pair i. Base 0 means 10000.
+func (p RoPEOp) PairFrequencies(width int) []float64 {
 	if len(p.Frequencies) > 0 {
 		return p.Frequencies
 	}
-	return ropeFrequencies(p.Base, 2*half)
-}
-
-// ropeFrequencies returns base^(-2i/width) for the pairs i, where base 0 means 10000.
-func ropeFrequencies(base float64, width int) []float64 {
+	base := p.Base
 	if base == 0 {
 		base = 10000
 	}

@@ -9,22 +9,22 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// RoundOp rounds to the nearest whole number, and halves away from zero or, with
+// roundOp rounds to the nearest whole number, and halves away from zero or, with
 // ToEven, to the even one.
-type RoundOp struct{ ToEven bool }
+type roundOp struct{ ToEven bool }
 
-var _ primitive = RoundOp{}
+var _ primitive = roundOp{}
 
 // Round returns x rounded to the nearest whole number, halves away from zero.
-func Round(x *graph.Value) *graph.Value { return graph.Apply1(RoundOp{}, x) }
+func Round(x *graph.Value) *graph.Value { return graph.Apply1(roundOp{}, x) }
 
 // RoundToEven returns x rounded to the nearest whole number, halves to the even
 // one.
-func RoundToEven(x *graph.Value) *graph.Value { return graph.Apply1(RoundOp{ToEven: true}, x) }
+func RoundToEven(x *graph.Value) *graph.Value { return graph.Apply1(roundOp{ToEven: true}, x) }
 
-func (RoundOp) Name() string { return "round" }
+func (roundOp) Name() string { return "round" }
 
-func (RoundOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (roundOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -32,16 +32,16 @@ func (RoundOp) Infer(in []graph.Type) ([]graph.Type, error) {
 }
 
 // VJP is zero everywhere.
-func (RoundOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
+func (roundOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
 
 // Pointwise says that the result is a constant, in any placement, if the arguments are constants.
-func (RoundOp) Pointwise() {}
+func (roundOp) Pointwise() {}
 
-func (RoundOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (roundOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 1, 1, sharding.NotLinear))
 }
 
-func (r RoundOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (r roundOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	f32, f64 := vector.Round[float32], vector.Round[float64]
 	if r.ToEven {
 		f32, f64 = vector.RoundToEven[float32], vector.RoundToEven[float64]
@@ -60,7 +60,7 @@ func (r RoundOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}})
 }
 
-func (RoundOp) Doc() graph.Doc {
+func (roundOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[..]", Results: "f[..]", Formula: "y = the nearest whole number, halves away from zero",
 		Params: "to_even: halves go to the even neighbour instead", Notes: "The derivative is 0."}
 }

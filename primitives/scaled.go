@@ -61,6 +61,6 @@ func scaledCotangents(w, scales, dense *graph.Value) (dw, ds *graph.Value) {
 	high[len(lead)], high[len(lead)+1] = nb*scaledBlock-n, kb*scaledBlock-k
 	product := Mul(dense, ConvertElementType(w, t))
 	parts := Reshape(Pad(product, zeroOf(product), low, high), shape(nb, scaledBlock, kb, scaledBlock)...)
-	sums := graph.Apply1(ReduceSumOp{Axes: []int{len(lead) + 1, len(lead) + 3}, Unordered: true}, parts)
+	sums := ReduceSumUnordered(parts, len(lead)+1, len(lead)+3)
 	return dw, ConvertElementType(sums, scales.Type.DType)
 }

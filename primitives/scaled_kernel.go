@@ -63,7 +63,7 @@ func (p *scaledTiles[T]) decode(tile []T, e, r0, r1, c0, c1 int) {
 	}
 }
 
-// scaledMatMul is the kernel of ScaledMatMulOp: all rows have one matrix.
+// scaledMatMul is the kernel of scaledMatMulOp: all rows have one matrix.
 func scaledMatMul[T float](transpose bool) exec.Kernel {
 	return func(a *exec.Args) error {
 		scaledProduct[T](a, transpose).all(a)
@@ -71,7 +71,7 @@ func scaledMatMul[T float](transpose bool) exec.Kernel {
 	}
 }
 
-// groupedScaledMatMul is the kernel of GroupedScaledMatMulOp. The last argument has the
+// groupedScaledMatMul is the kernel of groupedScaledMatMulOp. The last argument has the
 // number of rows of each expert.
 func groupedScaledMatMul[T float](transpose bool, align int) exec.Kernel {
 	return func(a *exec.Args) error {

@@ -10,14 +10,14 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// ScaledMatMulOp multiplies rows by a matrix of 8-bit floats, in which each block of
+// scaledMatMulOp multiplies rows by a matrix of 8-bit floats, in which each block of
 // 128×128 has a scale. The matrix is decoded a tile at a time, never as a whole.
-type ScaledMatMulOp struct {
+type scaledMatMulOp struct {
 	// Transpose multiplies by the transposed matrix.
 	Transpose bool
 }
 
-var _ primitive = ScaledMatMulOp{}
+var _ primitive = scaledMatMulOp{}
 
 // ScaledMatMul returns x[..,K] · wᵀ as [..,N], with w f8[N,K] and scales f32[⌈N/128⌉,⌈K/128⌉]:
 // element n,k of the matrix is w[n,k]·scales[n/128,k/128]. This is the layout of
@@ -26,15 +26,15 @@ var _ primitive = ScaledMatMulOp{}
 // itself, and a sum of K products by K·2^-24 of the sum of their sizes.
 func ScaledMatMul(x, w, scales *graph.Value) *graph.Value {
 	graph.Helper()
-	return graph.Apply1(ScaledMatMulOp{Transpose: true}, x, w, scales)
+	return graph.Apply1(scaledMatMulOp{Transpose: true}, x, w, scales)
 }
 
-func (ScaledMatMulOp) Name() string { return "scaled_matmul" }
+func (scaledMatMulOp) Name() string { return "scaled_matmul" }
 
 // Moves says that the weights are 8-bit floats.
-func (ScaledMatMulOp) Moves() {}
+func (scaledMatMulOp) Moves() {}
 
-func (p ScaledMatMulOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p scaledMatMulOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 3); err != nil {
 		return nil, err
 	}
@@ -58,9 +58,9 @@ func (p ScaledMatMulOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{{DType: x.DType, Shape: append(slices.Clone(x.Shape[:x.Rank()-1]), to)}}, nil
 }
 
-func (p ScaledMatMulOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p scaledMatMulOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, w, scales := e.In[0], e.In[1], e.In[2]
-	dx := graph.Apply1(ScaledMatMulOp{!p.Transpose}, ct[0], w, scales)
+	dx := graph.Apply1(scaledMatMulOp{!p.Transpose}, ct[0], w, scales)
 	lead := make([]int, x.Rank()-1)
 	for d := range lead {
 		lead[d] = d
@@ -74,17 +74,17 @@ func (p ScaledMatMulOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, er
 }
 
 // Shard splits the rows. The matrix is whole on every rank.
-func (ScaledMatMulOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (scaledMatMulOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	x := splitWhere(c.Type(0).Rank(), func(d int) bool { return d < c.Type(0).Rank()-1 })
 	return c.Place(sharding.Factors{In: [][]int{x, wholes(2), wholes(2)}, Out: [][]int{x}, RowWise: true, Linear: sharding.LinearFirst})
 }
 
-func (p ScaledMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p scaledMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: ops.ScaledMatMul, Out: out, In: in,
 		Kernel: inFloat(scaledMatMul[float32](p.Transpose), scaledMatMul[float64](p.Transpose))})
 }
 
-func (ScaledMatMulOp) Doc() graph.Doc {
+func (scaledMatMulOp) Doc() graph.Doc {
 	return graph.Doc{
 		Args: "x f[..,N], w f8[N,K], scales f32[⌈N/128⌉,⌈K/128⌉]", Results: "f[..,K]",
 		Formula: "y = x · (w ∘ s), s[n,k] = scales[n/128,k/128]",

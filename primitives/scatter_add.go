@@ -11,25 +11,25 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// ScatterAddOp adds updates to those elements along an axis that the indices name. Its
+// scatterAddOp adds updates to those elements along an axis that the indices name. Its
 // transpose, in the updates, is Gather.
-type ScatterAddOp struct {
+type scatterAddOp struct {
 	Axis int
 }
 
-var _ primitive = ScatterAddOp{}
+var _ primitive = scatterAddOp{}
 
 // ScatterAdd returns x with each update added at its index along the axis: x[A,N,B],
 // indices[I] and updates[A,I,B] give [A,N,B] for axis 1. Updates of the same element
 // are added in the order of the indices. An index that is negative or not less than
 // the size of the axis makes the run fail.
 func ScatterAdd(x, indices, updates *graph.Value, axis int) *graph.Value {
-	return graph.Apply1(ScatterAddOp{axis}, x, indices, updates)
+	return graph.Apply1(scatterAddOp{axis}, x, indices, updates)
 }
 
-func (ScatterAddOp) Name() string { return "scatter_add" }
+func (scatterAddOp) Name() string { return "scatter_add" }
 
-func (s ScatterAddOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (s scatterAddOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 3); err != nil {
 		return nil, err
 	}
@@ -47,13 +47,13 @@ func (s ScatterAddOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return in[:1], nil
 }
 
-func (s ScatterAddOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (s scatterAddOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return []*graph.Value{ct[0], nil, Gather(ct[0], e.In[1], s.Axis)}, nil
 }
 
 // Shard requires the axis to be whole. Each rank adds the updates that it holds,
 // which leaves a sum pending over the axes that split the indices.
-func (s ScatterAddOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (s scatterAddOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	x, indices, taken := takenFactors(c.Type(0).Rank(), c.Type(1).Rank(), s.Axis)
 	f := sharding.Factors{In: [][]int{x, indices, taken}, Out: [][]int{x}, Sum: indices, RowWise: true}
 	if isZero(c.Eqn.In[0]) && len(c.In[2].Pending) > 0 {
@@ -64,7 +64,7 @@ func (s ScatterAddOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 
 // Lower emits a kernel that begins with x on one of the ranks that share a pending sum,
 // and with zeros on the others.
-func (s ScatterAddOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (s scatterAddOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	summed := in[1].Spec.Axes()
 	// The result must not lie in the memory of the indices or the updates, which are
 	// read after elements of the result are written.
@@ -84,7 +84,7 @@ func (s ScatterAddOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 }
 
 // add adds the updates to the result, which holds what they are added to.
-func (s ScatterAddOp) add(a *exec.Args) error {
+func (s scatterAddOp) add(a *exec.Args) error {
 	y, updates, axis := a.Out[0], a.In[2], s.Axis
 	if updates.Type.Len() == 0 || y.Type.Len() == 0 {
 		return nil // without lists of targets, which are as long as the axis
@@ -199,7 +199,7 @@ func scatterNarrow(a *exec.Args, by targets, y, updates array.Array, axis int) {
 	})
 }
 
-func (ScatterAddOp) Doc() graph.Doc {
+func (scatterAddOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[A..,N,B..], indices i32[I..], updates t[A..,I..,B..]", Results: "t[A..,N,B..]", Formula: "y[a.., n, b..] = x[a.., n, b..] + Σ updates[a.., i.., b..] over i.. with indices[i..] = n",
 		Params: "axis: the dimension N",
 		Notes:  "Updates of one element are added in the order of the indices, in f64 for f64 and f32, and for bf16 and f16 rounded to f32 first; integers wrap. Where the indices are split over ranks, each sums its own. An index below 0 or not below N is an error of the run."}

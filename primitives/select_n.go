@@ -13,18 +13,18 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// SelectNOp takes each element from the case that its first argument names. The
+// selectNOp takes each element from the case that its first argument names. The
 // first argument is bool, for case 0 or 1, or an integer; integers below 0 name case
 // 0, and integers beyond the last case name the last. It has the shape of the cases
 // or no dimensions. All cases have the same type.
-type SelectNOp struct{}
+type selectNOp struct{}
 
-var _ primitive = SelectNOp{}
+var _ primitive = selectNOp{}
 
 // SelectN returns cases[which], element by element. Where `which` is bool, false takes
 // the first case and true the second.
 func SelectN(which *graph.Value, cases ...*graph.Value) *graph.Value {
-	return graph.Apply1(SelectNOp{}, append([]*graph.Value{which}, cases...)...)
+	return graph.Apply1(selectNOp{}, append([]*graph.Value{which}, cases...)...)
 }
 
 // Where returns yes where cond is true, and no elsewhere.
@@ -33,9 +33,9 @@ func Where(cond, yes, no *graph.Value) *graph.Value {
 	return SelectN(cond, no, yes)
 }
 
-func (SelectNOp) Name() string { return "select_n" }
+func (selectNOp) Name() string { return "select_n" }
 
-func (SelectNOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (selectNOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if len(in) < 2 {
 		return nil, fmt.Errorf("%d arguments, want which and one or more cases", len(in))
 	}
@@ -55,7 +55,7 @@ func (SelectNOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return cases[:1], nil
 }
 
-func (SelectNOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (selectNOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	which, g, last := e.In[0], ct[0], len(e.In)-2
 	out := make([]*graph.Value, len(e.In))
 	if last == 0 {
@@ -82,11 +82,11 @@ func (SelectNOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 }
 
 // Pointwise says that the result is a constant, in any placement, if the arguments are constants.
-func (SelectNOp) Pointwise() {}
+func (selectNOp) Pointwise() {}
 
 // Shard lets a pending sum through where all cases but one are zeros, as they
 // are in derivatives.
-func (SelectNOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (selectNOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	others := 0
 	for _, v := range c.Eqn.In[1:] {
 		if !isZero(v) {
@@ -104,7 +104,7 @@ func (SelectNOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(f)
 }
 
-func (SelectNOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (selectNOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: ops.SelectN, Out: out, In: in, Elementwise: true, Kernel: func(a *exec.Args) error {
 		switch a.Out[0].Type.DType.Size() {
 		case 1:
@@ -120,7 +120,7 @@ func (SelectNOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}})
 }
 
-// choose is the kernel of SelectNOp for elements of T's size.
+// choose is the kernel of selectNOp for elements of T's size.
 func choose[T uint8 | uint16 | uint32 | uint64](a *exec.Args) {
 	which, z := a.In[0], bits[T](a.Out[0])
 	room := exec.NewDirty[caseSet[T]](a)
@@ -178,7 +178,7 @@ func chooseInt[I uint8 | uint32 | int32 | int64, T any](a *exec.Args, which arra
 	})
 }
 
-func (SelectNOp) Doc() graph.Doc {
+func (selectNOp) Doc() graph.Doc {
 	return graph.Doc{Args: "which bool[..] | i[..] | i[], case_0 t[..], case_1 t[..], ...", Results: "t[..]", Formula: "y = case_which",
 		Notes: "A bool selects case_0 where false and case_1 where true. An integer out of range selects the nearest case, which receives the cotangent (in JAX none does). which has the cases' shape or none."}
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// ShardingConstraintOp places its argument as Spec says.
-type ShardingConstraintOp struct {
+// shardingConstraintOp places its argument as Spec says.
+type shardingConstraintOp struct {
 	// Spec is a placement in the form that sharding.ParseSpec reads. "" means whole on
 	// every rank.
 	Spec string
 }
 
-var _ primitive = ShardingConstraintOp{}
+var _ primitive = shardingConstraintOp{}
 
 // ShardingConstraint returns x, placed so that dimension i is split over the mesh axes
 // that dims[i] names: "dp", or "dp.ep" for two axes, of which the first is the major
@@ -26,15 +26,15 @@ var _ primitive = ShardingConstraintOp{}
 // over these axes are pending, also where the value is a result of the program: each rank
 // then keeps its own summand. Axes that a mesh does not have count as axes of size 1.
 func ShardingConstraint(x *graph.Value, dims ...string) *graph.Value {
-	return graph.Apply1(ShardingConstraintOp{sharding.Split(dims...).String()}, x)
+	return graph.Apply1(shardingConstraintOp{sharding.Split(dims...).String()}, x)
 }
 
-func (ShardingConstraintOp) Name() string { return "sharding_constraint" }
+func (shardingConstraintOp) Name() string { return "sharding_constraint" }
 
 // Blocks says that the argument may be weights in quantised blocks.
-func (ShardingConstraintOp) Blocks() {}
+func (shardingConstraintOp) Blocks() {}
 
-func (k ShardingConstraintOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (k shardingConstraintOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -64,17 +64,17 @@ func (k ShardingConstraintOp) Infer(in []graph.Type) ([]graph.Type, error) {
 }
 
 // LeavesPending says that the result may leave the program as a pending sum.
-func (ShardingConstraintOp) LeavesPending() {}
+func (shardingConstraintOp) LeavesPending() {}
 
 // VJP brings the cotangent to where x lies.
-func (k ShardingConstraintOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (k shardingConstraintOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return []*graph.Value{graph.Apply1(graph.PlaceLikeOp{}, ct[0], e.In[0])}, nil
 }
 
 // Shard leaves out the axes that the mesh does not have: the same program runs
 // on one rank and on many. Ragged rows stay where they are; their other
 // dimensions may move.
-func (k ShardingConstraintOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (k shardingConstraintOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	s, err := sharding.ParseSpec(k.Spec)
 	if err != nil {
 		return sharding.Decision{}, err
@@ -96,11 +96,11 @@ func (k ShardingConstraintOp) Shard(c *sharding.Context) (sharding.Decision, err
 	return dec, nil
 }
 
-func (k ShardingConstraintOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (k shardingConstraintOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Move(out[0], in[0])
 }
 
-func (ShardingConstraintOp) Doc() graph.Doc {
+func (shardingConstraintOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "t[..]", Formula: "y = x",
 		Params: "spec: per dimension, with commas between, the mesh axes that split it with dots between, or _ for none; missing ones are whole; ep:even is the axis ep without its ranges of experts; at the end, such as {+dp+ep}, the axes along which sums stay pending",
 		Notes:  "Moves x by all_gather, all_to_all, reduce_scatter or all_sum as needed, and by nothing where each rank has its part already. Axes that the mesh does not have count as axes of size 1, so that a program runs on every mesh."}

@@ -9,26 +9,26 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// SiLUOp is x·sigmoid(x); SiLUGradOp is its derivative times a cotangent.
+// siluOp is x·sigmoid(x); siluGradOp is its derivative times a cotangent.
 type (
-	SiLUOp     struct{}
-	SiLUGradOp struct{}
+	siluOp     struct{}
+	siluGradOp struct{}
 )
 
 var (
-	_ primitive = SiLUOp{}
-	_ primitive = SiLUGradOp{}
+	_ primitive = siluOp{}
+	_ primitive = siluGradOp{}
 )
 
 // SiLU returns x / (1 + e⁻ˣ) for x of a float type. At -Inf it is NaN, as in
 // JAX. Source: Elfwing and others, "Sigmoid-weighted linear units" (2017).
-func SiLU(x *graph.Value) *graph.Value { return graph.Apply1(SiLUOp{}, x) }
+func SiLU(x *graph.Value) *graph.Value { return graph.Apply1(siluOp{}, x) }
 
-func (SiLUOp) Name() string     { return "silu" }
-func (SiLUGradOp) Name() string { return "silu_grad" }
+func (siluOp) Name() string     { return "silu" }
+func (siluGradOp) Name() string { return "silu_grad" }
 
-func (SiLUOp) Infer(in []graph.Type) ([]graph.Type, error)     { return inferAlike(in, 1) }
-func (SiLUGradOp) Infer(in []graph.Type) ([]graph.Type, error) { return inferAlike(in, 2) }
+func (siluOp) Infer(in []graph.Type) ([]graph.Type, error)     { return inferAlike(in, 1) }
+func (siluGradOp) Infer(in []graph.Type) ([]graph.Type, error) { return inferAlike(in, 2) }
 
 // inferAlike returns the type of the result of an elementwise function. Its n arguments
 // and its result have the same float type.
@@ -42,13 +42,13 @@ func inferAlike(in []graph.Type, n int) ([]graph.Type, error) {
 	return in[:1], floating(in[0])
 }
 
-func (SiLUOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
-	return []*graph.Value{graph.Apply1(SiLUGradOp{}, e.In[0], ct[0])}, nil
+func (siluOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return []*graph.Value{graph.Apply1(siluGradOp{}, e.In[0], ct[0])}, nil
 }
 
-func (SiLUGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (siluGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, c, g := e.In[0], e.In[1], ct[0]
-	return []*graph.Value{Mul(Mul(g, c), siluSecond(x)), graph.Apply1(SiLUGradOp{}, x, g)}, nil
+	return []*graph.Value{Mul(Mul(g, c), siluSecond(x)), graph.Apply1(siluGradOp{}, x, g)}, nil
 }
 
 // siluSecond returns silu's second derivative, s(1-s)(2 + x(1-2s)) with s = 1/(1 + e⁻ˣ).
@@ -58,24 +58,24 @@ func siluSecond(x *graph.Value) *graph.Value {
 }
 
 // Pointwise says that the result is a constant, in any placement, if the arguments are constants.
-func (SiLUOp) Pointwise() {}
+func (siluOp) Pointwise() {}
 
-func (SiLUOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (siluOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 1, 1, sharding.NotLinear))
 }
 
 // Pointwise says that the result is a constant, in any placement, if the arguments are constants.
-func (SiLUGradOp) Pointwise() {}
+func (siluGradOp) Pointwise() {}
 
-func (SiLUGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (siluGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 2, 1, sharding.NotLinear))
 }
 
-func (SiLUOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (siluOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: ops.SiLU, Out: out, In: in, Elementwise: true, Kernel: inFloat(siluKernel(vector.SiLU[float32]), siluKernel(vector.SiLU[float64]))})
 }
 
-func (SiLUGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (siluGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: ops.SiLUGrad, Out: out, In: in, Elementwise: true, Kernel: inFloat(siluGradKernel(vector.SiLUGrad[float32]), siluGradKernel(vector.SiLUGrad[float64]))})
 }
 
@@ -93,10 +93,10 @@ func siluGradKernel[T float](f func(dx, x, ct []T)) exec.Kernel {
 	}
 }
 
-func (SiLUOp) Doc() graph.Doc {
+func (siluOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[..]", Results: "f[..]", Formula: "y = x / (1 + e⁻ˣ)"}
 }
 
-func (SiLUGradOp) Doc() graph.Doc {
+func (siluGradOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[..], ct f[..]", Results: "f[..]", Formula: "dx = ct · s · (1 + x(1-s)), s = 1/(1 + e⁻ˣ)"}
 }

@@ -11,21 +11,21 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// SliceOp takes a box out of its argument: in each dimension every Strides-th index
+// sliceOp takes a box out of its argument: in each dimension every Strides-th index
 // from StartIndices up to, but not including, LimitIndices. An empty Strides means 1
 // everywhere.
-type SliceOp struct {
+type sliceOp struct {
 	StartIndices []int
 	LimitIndices []int
 	Strides      []int
 }
 
-var _ rearranging = SliceOp{}
+var _ rearranging = sliceOp{}
 
 // Slice returns the box x[start_0:limit_0:stride_0, ...]; without strides every
 // index is taken. There is one start, limit and stride per dimension.
 func Slice(x *graph.Value, start, limit []int, strides ...int) *graph.Value {
-	return graph.Apply1(SliceOp{slices.Clone(start), slices.Clone(limit), slices.Clone(strides)}, x)
+	return graph.Apply1(sliceOp{slices.Clone(start), slices.Clone(limit), slices.Clone(strides)}, x)
 }
 
 // SliceInDim returns indices lo to hi-1 of one dimension of x and all of the
@@ -40,9 +40,9 @@ func SliceInDim(x *graph.Value, axis, lo, hi int) *graph.Value {
 	return Slice(x, start, limit)
 }
 
-func (SliceOp) Name() string { return "slice" }
+func (sliceOp) Name() string { return "slice" }
 
-func (s SliceOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (s sliceOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (s SliceOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{out}, nil
 }
 
-func (s SliceOp) stride(d int) int {
+func (s sliceOp) stride(d int) int {
 	if len(s.Strides) == 0 {
 		return 1
 	}
@@ -75,7 +75,7 @@ func (s SliceOp) stride(d int) int {
 }
 
 // VJP puts the cotangent back into zeros.
-func (s SliceOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (s sliceOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	rank := e.In[0].Rank()
 	low, high, interior := make([]int, rank), make([]int, rank), make([]int, rank)
 	for d := range rank {
@@ -89,12 +89,12 @@ func (s SliceOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return []*graph.Value{Pad(ct[0], zeroOf(ct[0]), low, high, interior...)}, nil
 }
 
-func (s SliceOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (s sliceOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(s.Factors(c, false))
 }
 
 // Factors lets a dimension be split if the box has all of its indices.
-func (s SliceOp) Factors(c *sharding.Context, _ bool) sharding.Factors {
+func (s sliceOp) Factors(c *sharding.Context, _ bool) sharding.Factors {
 	shape := c.Type(0).Shape
 	dims := splitWhere(len(shape), func(d int) bool {
 		return s.StartIndices[d] == 0 && s.LimitIndices[d] == shape[d] && s.stride(d) == 1
@@ -103,24 +103,24 @@ func (s SliceOp) Factors(c *sharding.Context, _ bool) sharding.Factors {
 }
 
 // Lower copies nothing where the box is all of the argument.
-func (s SliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (s sliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if slices.Equal(out[0].Type.Shape, in[0].Type.Shape) {
 		e.Alias(out[0], in[0])
 		return nil
 	}
-	return e.Emit(lowering.KernelSpec{Op: ops.Slice, Out: out, In: in, Kernel: func(a *exec.Args) error {
-		from := rowMajor(a, a.In[0].Type.Shape)
-		for d := range from.strides {
-			from.off += s.StartIndices[d] * from.strides[d]
-			from.strides[d] *= s.stride(d)
-		}
-		shape := a.Out[0].Type.Shape
-		move(a, shape, a.Out[0], rowMajor(a, shape), a.In[0], from)
-		return nil
-	}})
+	return e.Emit(lowering.KernelSpec{Op: ops.Slice, Out: out, In: in, Kernel: moveBoxes(s)})
 }
 
-func (SliceOp) Doc() graph.Doc {
+func (s sliceOp) Boxes(a *exec.Args, move boxMove) {
+	shape, from, at := a.Out[0].Type.Shape, rowMajor(a, a.In[0].Type.Shape), 0
+	for d := range from {
+		at += s.StartIndices[d] * from[d]
+		from[d] *= s.stride(d)
+	}
+	move(a, 0, shape, 0, rowMajor(a, shape), at, from)
+}
+
+func (sliceOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "t[..]", Formula: "y[i_0, ..] = x[start_0 + i_0·stride_0, ..]",
 		Params: "start_indices, limit_indices: one per dimension, 0 <= start <= limit <= size; strides: 1 or more each, none for all 1"}
 }

@@ -9,22 +9,22 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// SoftmaxOp normalises exponentials along an axis; SoftmaxGradOp is its derivative.
+// softmaxOp normalises exponentials along an axis; softmaxGradOp is its derivative.
 type (
-	SoftmaxOp     struct{ Axis int }
-	SoftmaxGradOp struct{ Axis int }
+	softmaxOp     struct{ Axis int }
+	softmaxGradOp struct{ Axis int }
 )
 
 var (
-	_ primitive = SoftmaxOp{}
-	_ primitive = SoftmaxGradOp{}
+	_ primitive = softmaxOp{}
+	_ primitive = softmaxGradOp{}
 )
 
 // Softmax returns exp(x - max) / Σ exp(x - max) along an axis of x[..], a float
 // type; a negative axis counts from the end. An element -Inf gives 0. A line whose
 // elements are all -Inf is NaN, and so is a line with a NaN or +Inf.
 func Softmax(x *graph.Value, axis int) *graph.Value {
-	return graph.Apply1(SoftmaxOp{fromEnd(x, axis)}, x)
+	return graph.Apply1(softmaxOp{fromEnd(x, axis)}, x)
 }
 
 // fromEnd returns the axis counted from the start; a negative axis counts from the end.
@@ -35,11 +35,11 @@ func fromEnd(x *graph.Value, axis int) int {
 	return axis
 }
 
-func (SoftmaxOp) Name() string     { return "softmax" }
-func (SoftmaxGradOp) Name() string { return "softmax_grad" }
+func (softmaxOp) Name() string     { return "softmax" }
+func (softmaxGradOp) Name() string { return "softmax_grad" }
 
-func (p SoftmaxOp) Infer(in []graph.Type) ([]graph.Type, error)     { return inferAlong(in, 1, p.Axis) }
-func (p SoftmaxGradOp) Infer(in []graph.Type) ([]graph.Type, error) { return inferAlong(in, 2, p.Axis) }
+func (p softmaxOp) Infer(in []graph.Type) ([]graph.Type, error)     { return inferAlong(in, 1, p.Axis) }
+func (p softmaxGradOp) Infer(in []graph.Type) ([]graph.Type, error) { return inferAlong(in, 2, p.Axis) }
 
 // inferAlong returns the type of the result of a function of n arguments. The arguments
 // and the result have the same float type, which has the axis.
@@ -59,22 +59,22 @@ func inferAlong(in []graph.Type, n, axis int) ([]graph.Type, error) {
 	return in[:1], axisOf(in[0], axis)
 }
 
-func (p SoftmaxOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
-	return []*graph.Value{graph.Apply1(SoftmaxGradOp(p), e.Out[0], ct[0])}, nil
+func (p softmaxOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return []*graph.Value{graph.Apply1(softmaxGradOp(p), e.Out[0], ct[0])}, nil
 }
 
-func (p SoftmaxGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p softmaxGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return differentiate(e, ct, func(in []*graph.Value) []*graph.Value {
 		y, c := in[0], in[1]
 		return []*graph.Value{Mul(y, Sub(c, sumKept(Mul(c, y), p.Axis)))}
 	})
 }
 
-func (p SoftmaxOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (p softmaxOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return placeAlong(c, p.Axis, 1)
 }
 
-func (p SoftmaxGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (p softmaxGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return placeAlong(c, p.Axis, 2)
 }
 
@@ -88,11 +88,11 @@ func placeAlong(c *sharding.Context, axis, n int) (sharding.Decision, error) {
 	return c.Place(f)
 }
 
-func (p SoftmaxOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p softmaxOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return floatKernel(e, ops.Softmax, out, in, softmaxKernel[float32](p.Axis), softmaxKernel[float64](p.Axis))
 }
 
-func (p SoftmaxGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p softmaxGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return floatKernel(e, ops.SoftmaxGrad, out, in, softmaxGradKernel[float32](p.Axis), softmaxGradKernel[float64](p.Axis))
 }
 
@@ -143,11 +143,11 @@ func (w *softmaxGradRows[T]) Piece(lo, hi int) {
 	norm.SoftmaxGrad(w.dx[lo:hi], w.y[lo:hi], w.ct[lo:hi], w.n)
 }
 
-func (SoftmaxOp) Doc() graph.Doc {
+func (softmaxOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[..]", Results: "f[..]", Formula: "y = exp(x - max) / Σ exp(x - max) along axis", Params: "axis: of x, counted from the front; without it, 0, where jax.nn takes the last",
 		Notes: "A line of nothing but -inf, and one with a nan or inf, is nan. Sums run in f64."}
 }
 
-func (SoftmaxGradOp) Doc() graph.Doc {
+func (softmaxGradOp) Doc() graph.Doc {
 	return graph.Doc{Args: "y f[..], ct f[..]", Results: "f[..]", Formula: "dx = y · (ct - Σ ct·y along axis), y = softmax(x)", Params: "axis: of y"}
 }

@@ -13,24 +13,24 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// SortOp sorts along a dimension, ascending and stable: 0 and -0 are equal,
+// sortOp sorts along a dimension, ascending and stable: 0 and -0 are equal,
 // and NaNs are last.
-type SortOp struct {
+type sortOp struct {
 	Dimension int
 }
 
-var _ primitive = SortOp{}
+var _ primitive = sortOp{}
 
 // Sort returns x sorted along a dimension, and the index i32 that each element
 // had along it before.
 func Sort(x *graph.Value, dimension int) (values, indices *graph.Value) {
-	out := graph.Apply(SortOp{dimension}, x)
+	out := graph.Apply(sortOp{dimension}, x)
 	return out[0], out[1]
 }
 
-func (SortOp) Name() string { return "sort" }
+func (sortOp) Name() string { return "sort" }
 
-func (s SortOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (s sortOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -51,15 +51,15 @@ func indexable(t graph.Type, axis int) error {
 	return nil
 }
 
-func (s SortOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
-	return []*graph.Value{graph.Apply1(AddAlongAxisOp{s.Dimension, e.In[0].Dim(s.Dimension)}, ct[0], e.Out[1])}, nil
+func (s sortOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return []*graph.Value{graph.Apply1(addAlongAxisOp{s.Dimension, e.In[0].Dim(s.Dimension)}, ct[0], e.Out[1])}, nil
 }
 
-func (s SortOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (s sortOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(alongAxis(c.Type(0), s.Dimension, 2))
 }
 
-func (s SortOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (s sortOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: ops.Sort, Out: out, In: in, Kernel: func(a *exec.Args) error {
 		x, index := a.In[0], data[int32](a.Out[1])
 		outer, n, inner := x.Type.Around(s.Dimension)
@@ -95,7 +95,7 @@ func (r ranked) compare(o ranked) int {
 	return cmp.Compare(r.index, o.index)
 }
 
-func (SortOp) Doc() graph.Doc {
+func (sortOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "values t[..], indices i32[..]", Formula: "values ascending along dimension, values = x[indices]",
 		Params: "dimension: one of x's", Notes: "Stable; 0 and -0 are equal; NaNs are last."}
 }

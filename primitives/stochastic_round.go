@@ -12,22 +12,22 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// StochasticRoundOp rounds f32 to bf16, up or down at random.
-type StochasticRoundOp struct{}
+// stochasticRoundOp rounds f32 to bf16, up or down at random.
+type stochasticRoundOp struct{}
 
-var _ primitive = StochasticRoundOp{}
+var _ primitive = stochasticRoundOp{}
 
 // StochasticRound returns x f32 as bf16: of the two numbers around an element one at random, the nearer one as often as
 // makes x the mean. key u32[2] is a key as RandomKey makes it. The same elements are rounded up on every mesh. An infinity,
 // a NaN and what bf16 holds stay as they are; what is past the largest number is rounded to it or to an infinity. The
 // derivative is that of the mean. x must not be in expert order.
 func StochasticRound(x, key *graph.Value) *graph.Value {
-	return graph.Apply1(StochasticRoundOp{}, x, key)
+	return graph.Apply1(stochasticRoundOp{}, x, key)
 }
 
-func (StochasticRoundOp) Name() string { return "stochastic_round" }
+func (stochasticRoundOp) Name() string { return "stochastic_round" }
 
-func (StochasticRoundOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (stochasticRoundOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
@@ -37,18 +37,18 @@ func (StochasticRoundOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{in[0].With(graph.BF16)}, isKey(in[1])
 }
 
-func (StochasticRoundOp) VJP(_ *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (stochasticRoundOp) VJP(_ *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return []*graph.Value{ConvertElementType(ct[0], graph.F32), nil}, nil
 }
 
 // Shard lets x be split in any way that leaves the index of its elements known: not into ragged rows.
-func (StochasticRoundOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (stochasticRoundOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	f := sharding.Elementwise(c.Type(0), 1, 1, sharding.NotLinear)
 	f.In, f.RowWise = append(f.In, []int{sharding.Whole}), false
 	return c.Place(f)
 }
 
-func (StochasticRoundOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (stochasticRoundOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	spec, global := out[0].Spec, e.Eqn.Out[0].Type.Shape
 	return e.Emit(lowering.KernelSpec{Op: ops.StochasticRound, Out: out, In: in, Kernel: func(a *exec.Args) error {
 		y := data[array.Brain](a.Out[0])
@@ -74,7 +74,7 @@ func (w stochasticPiece) Piece(lo, hi int) {
 	}
 }
 
-func (StochasticRoundOp) Doc() graph.Doc {
+func (stochasticRoundOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f32[..], key u32[2]", Results: "bf16[..]", Formula: "y[i] = the upper 16 bits of x[i] + r[i], as integers; r[i] = half i mod 2, the lower one first, of random_bits(key)[i/2]",
 		Notes: "Rounds to one of the two numbers around x, so that x is the mean. An infinity and a NaN stay what they are. The derivative is that of the mean, 1. An element depends on the key and its index in the whole value, so it is the same on every mesh; rows in expert order are refused."}
 }

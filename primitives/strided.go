@@ -16,22 +16,42 @@ type layout struct {
 	strides []int
 }
 
-// rowMajor is the layout of a whole array of the shape.
-func rowMajor(a *exec.Args, shape []int) layout {
-	l := layout{strides: exec.Make[int](a, len(shape))}
-	n := 1
+// rowMajor returns the strides of an array of the shape.
+func rowMajor(a *exec.Args, shape []int) []int {
+	strides, n := exec.Make[int](a, len(shape)), 1
 	for d := len(shape) - 1; d >= 0; d-- {
-		l.strides[d] = n
+		strides[d] = n
 		n *= shape[d]
 	}
-	return l
+	return strides
+}
+
+// boxMove moves a box of the shape from argument number arg to the result. Each has its
+// layout: the place of the first element, and strides, in elements.
+type boxMove = func(a *exec.Args, arg int, shape []int, toAt int, to []int, fromAt int, from []int)
+
+// rearrangement is a primitive whose result consists of boxes of elements of its arguments.
+type rearrangement interface {
+	primitive
+	// Boxes calls move for each box, in order. Later boxes may overwrite elements of earlier ones.
+	// a has the types of arguments and results; their elements are not read.
+	Boxes(a *exec.Args, move boxMove)
+}
+
+// moveBoxes returns the host kernel of a rearrangement.
+func moveBoxes(p rearrangement) exec.Kernel {
+	return func(a *exec.Args) error {
+		p.Boxes(a, func(a *exec.Args, arg int, shape []int, toAt int, to []int, fromAt int, from []int) {
+			move(a, shape, a.Out[0], layout{toAt, to}, a.In[arg], layout{fromAt, from})
+		})
+		return nil
+	}
 }
 
 // strided fills dst with elements of src: the element of dst at an index is the one
-// of src at off plus the index times strides. off and strides are counted in
-// elements. A stride may be 0 or negative.
-func strided(a *exec.Args, dst, src array.Array, strides []int, off int) {
-	move(a, dst.Type.Shape, dst, rowMajor(a, dst.Type.Shape), src, layout{off, strides})
+// of src at the index times strides, which are counted in elements. A stride may be 0 or negative.
+func strided(a *exec.Args, dst, src array.Array, strides []int) {
+	move(a, dst.Type.Shape, dst, layout{0, rowMajor(a, dst.Type.Shape)}, src, layout{0, strides})
 }
 
 // move copies a box of the shape from src to dst, which do not overlap and have

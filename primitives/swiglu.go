@@ -10,45 +10,45 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// SwiGLUOp gates one value by another; SwiGLUGradOp gives both cotangents at once.
+// swigluOp gates one value by another; swigluGradOp gives both cotangents at once.
 type (
-	SwiGLUOp     struct{}
-	SwiGLUGradOp struct{}
+	swigluOp     struct{}
+	swigluGradOp struct{}
 )
 
 var (
-	_ primitive = SwiGLUOp{}
-	_ primitive = SwiGLUGradOp{}
+	_ primitive = swigluOp{}
+	_ primitive = swigluGradOp{}
 )
 
 // SwiGLU returns silu(gate) · up for values of the same float type, without storing
 // silu(gate). Source: Shazeer, "GLU variants improve transformer" (2020).
 func SwiGLU(gate, up *graph.Value) *graph.Value {
-	return graph.Apply1(SwiGLUOp{}, gate, up)
+	return graph.Apply1(swigluOp{}, gate, up)
 }
 
-func (SwiGLUOp) Name() string     { return "swiglu" }
-func (SwiGLUGradOp) Name() string { return "swiglu_grad" }
+func (swigluOp) Name() string     { return "swiglu" }
+func (swigluGradOp) Name() string { return "swiglu_grad" }
 
-func (SwiGLUOp) Infer(in []graph.Type) ([]graph.Type, error) { return inferAlike(in, 2) }
+func (swigluOp) Infer(in []graph.Type) ([]graph.Type, error) { return inferAlike(in, 2) }
 
-func (SwiGLUGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (swigluGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if _, err := inferAlike(in, 3); err != nil {
 		return nil, err
 	}
 	return in[:2], nil
 }
 
-func (SwiGLUOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
-	return graph.Apply(SwiGLUGradOp{}, e.In[0], e.In[1], ct[0]), nil
+func (swigluOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return graph.Apply(swigluGradOp{}, e.In[0], e.In[1], ct[0]), nil
 }
 
 // VJP differentiates dgate = ct·up·silu'(gate) and dup = ct·silu(gate).
-func (SwiGLUGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (swigluGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	gate, up, c := e.In[0], e.In[1], e.In[2]
 	g := vjp.Instantiate(ct[0], e.Out[0])
 	h := vjp.Instantiate(ct[1], e.Out[1])
-	slope := func(v *graph.Value) *graph.Value { return graph.Apply1(SiLUGradOp{}, gate, v) }
+	slope := func(v *graph.Value) *graph.Value { return graph.Apply1(siluGradOp{}, gate, v) }
 	return []*graph.Value{
 		Add(Mul(Mul(Mul(g, c), up), siluSecond(gate)), slope(Mul(h, c))),
 		slope(Mul(g, c)),
@@ -57,21 +57,21 @@ func (SwiGLUGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error)
 }
 
 // Pointwise says that the result is a constant, in any placement, if the arguments are constants.
-func (SwiGLUOp) Pointwise() {}
+func (swigluOp) Pointwise() {}
 
-func (SwiGLUOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (swigluOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 2, 1, sharding.NotLinear))
 }
 
-func (SwiGLUGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (swigluGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 3, 2, sharding.NotLinear))
 }
 
-func (SwiGLUOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (swigluOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: ops.SwiGLU, Out: out, In: in, Elementwise: true, Kernel: inFloat(swigluKernel[float32], swigluKernel[float64])})
 }
 
-func (SwiGLUGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (swigluGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: ops.SwiGLUGrad, Out: out, In: in, Elementwise: true, Kernel: inFloat(swigluGradKernel[float32], swigluGradKernel[float64])})
 }
 
@@ -100,11 +100,11 @@ func (w *swigluGradElements[T]) Piece(lo, hi int) {
 	vector.SwiGLUGrad(w.dgate[lo:hi], w.dup[lo:hi], w.gate[lo:hi], w.up[lo:hi], w.ct[lo:hi])
 }
 
-func (SwiGLUOp) Doc() graph.Doc {
+func (swigluOp) Doc() graph.Doc {
 	return graph.Doc{Args: "gate f[..], up f[..]", Results: "f[..]", Formula: "y = gate / (1 + e^-gate) · up"}
 }
 
-func (SwiGLUGradOp) Doc() graph.Doc {
+func (swigluGradOp) Doc() graph.Doc {
 	return graph.Doc{Args: "gate f[..], up f[..], ct f[..]", Results: "f[..], f[..]",
 		Formula: "dgate = ct · up · s · (1 + gate(1-s)), dup = ct · gate · s, s = 1/(1 + e^-gate)"}
 }

@@ -12,23 +12,23 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// TakeAlongAxisOp picks elements along Axis by index. Every line has its own list of
+// takeAlongAxisOp picks elements along Axis by index. Every line has its own list of
 // indices. An index outside the axis makes the run fail.
-type TakeAlongAxisOp struct {
+type takeAlongAxisOp struct {
 	Axis int
 }
 
-var _ primitive = TakeAlongAxisOp{}
+var _ primitive = takeAlongAxisOp{}
 
 // TakeAlongAxis returns x[.., indices[.., j, ..], ..]. indices are i32 and count along
 // the axis; in all other dimensions they have x's sizes.
 func TakeAlongAxis(x, indices *graph.Value, axis int) *graph.Value {
-	return graph.Apply1(TakeAlongAxisOp{axis}, x, indices)
+	return graph.Apply1(takeAlongAxisOp{axis}, x, indices)
 }
 
-func (TakeAlongAxisOp) Name() string { return "take_along_axis" }
+func (takeAlongAxisOp) Name() string { return "take_along_axis" }
 
-func (t TakeAlongAxisOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (t takeAlongAxisOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
@@ -50,19 +50,19 @@ func (t TakeAlongAxisOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{index.With(x.DType)}, nil
 }
 
-func (t TakeAlongAxisOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
-	return []*graph.Value{graph.Apply1(AddAlongAxisOp{t.Axis, e.In[0].Dim(t.Axis)}, ct[0], e.In[1]), nil}, nil
+func (t takeAlongAxisOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return []*graph.Value{graph.Apply1(addAlongAxisOp{t.Axis, e.In[0].Dim(t.Axis)}, ct[0], e.In[1]), nil}, nil
 }
 
 // Shard lets the axis of the indices be split, but not that of x.
-func (t TakeAlongAxisOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (t takeAlongAxisOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	index := sharding.Elementwise(c.Type(1), 1, 0, 0).In[0]
 	x := slices.Clone(index)
 	x[t.Axis] = sharding.Whole
 	return c.Place(sharding.Factors{In: [][]int{x, index}, Out: [][]int{index}, RowWise: true, Linear: sharding.LinearFirst})
 }
 
-func (t TakeAlongAxisOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (t takeAlongAxisOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: ops.TakeAlongAxis, Out: out, In: in, Kernel: func(a *exec.Args) error {
 		if err := inAxis(a.In[1], t.Axis, a.In[0].Type.Shape[t.Axis]); err != nil {
 			return err
@@ -76,16 +76,16 @@ func (t TakeAlongAxisOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) erro
 func inAxis(index array.Array, axis, n int) error {
 	for i, k := range data[int32](index) {
 		if k < 0 || int(k) >= n {
-			return TakeAlongAxisOp{axis}.OutOfRange(index.Type, k, i, n)
+			return axisError(index.Type, axis, i, k, n)
 		}
 	}
 	return nil
 }
 
-// OutOfRange returns the error for an index outside the axis, which has n elements. The
+// axisError returns the error for an index outside the axis, which has n elements. The
 // index is element `at` of indices of type t.
-func (p TakeAlongAxisOp) OutOfRange(t graph.Type, index int32, at, n int) error {
-	return fmt.Errorf("element %d of the indices %s is %d, want 0 to %d for axis %d", at, t, index, n-1, p.Axis)
+func axisError(t graph.Type, axis, at int, index int32, n int) error {
+	return fmt.Errorf("element %d of the indices %s is %d, want 0 to %d for axis %d", at, t, index, n-1, axis)
 }
 
 // takeAlong fills dst with the elements of src that index names. Every index is in range.
@@ -125,7 +125,7 @@ func (w *linesTaken[T]) Piece(lo, hi int) {
 	}
 }
 
-func (TakeAlongAxisOp) Doc() graph.Doc {
+func (takeAlongAxisOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..,n,..], indices i32[..,m,..]", Results: "t[..,m,..]", Formula: "y[.., i, ..] = x[.., indices[.., i, ..], ..]",
 		Params: "axis: where the indices point", Notes: "An index outside 0..n-1 is an error of the run."}
 }

@@ -12,26 +12,26 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// TopKOp finds the K largest elements along the last dimension, in descending
+// topKOp finds the K largest elements along the last dimension, in descending
 // order. The lower index is first among equals. The order is jax.lax.top_k's: 0 is
 // larger than -0, and NaNs are larger than Inf. NaNs with a sign are too, which JAX puts
 // last, after -Inf.
-type TopKOp struct {
+type topKOp struct {
 	K int
 }
 
-var _ primitive = TopKOp{}
+var _ primitive = topKOp{}
 
 // TopK returns the k largest elements of x along its last dimension and their
 // indices i32, both [.., k].
 func TopK(x *graph.Value, k int) (values, indices *graph.Value) {
-	out := graph.Apply(TopKOp{k}, x)
+	out := graph.Apply(topKOp{k}, x)
 	return out[0], out[1]
 }
 
-func (TopKOp) Name() string { return "top_k" }
+func (topKOp) Name() string { return "top_k" }
 
-func (t TopKOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (t topKOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -51,12 +51,12 @@ func (t TopKOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{out, out.With(graph.I32)}, nil
 }
 
-func (t TopKOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (t topKOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	last := e.In[0].Rank() - 1
-	return []*graph.Value{graph.Apply1(AddAlongAxisOp{last, e.In[0].Dim(last)}, ct[0], e.Out[1])}, nil
+	return []*graph.Value{graph.Apply1(addAlongAxisOp{last, e.In[0].Dim(last)}, ct[0], e.Out[1])}, nil
 }
 
-func (t TopKOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (t topKOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(alongAxis(c.Type(0), c.Type(0).Rank()-1, 2))
 }
 
@@ -64,7 +64,7 @@ func (t TopKOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 // element that is not among the best costs one comparison.
 const topKInsert = 64
 
-func (t TopKOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (t topKOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: ops.TopK, Out: out, In: in, Kernel: func(a *exec.Args) error {
 		x, index := a.In[0], data[int32](a.Out[1])
 		last := x.Type.Rank() - 1
@@ -129,7 +129,7 @@ func largestKeys(best, index, keys []int32) {
 
 // add returns best with r, whose index is above those of all that were added before. It
 // keeps the K least in ascending order, or, where K is above topKInsert, appends r.
-func (t TopKOp) add(best []ranked, r ranked) []ranked {
+func (t topKOp) add(best []ranked, r ranked) []ranked {
 	if t.K > topKInsert {
 		return append(best, r)
 	}
@@ -148,7 +148,7 @@ func (t TopKOp) add(best []ranked, r ranked) []ranked {
 	return best
 }
 
-func (TopKOp) Doc() graph.Doc {
+func (topKOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..,n]", Results: "values t[..,k], indices i32[..,k]", Formula: "values descending, values = x[.., indices]",
 		Params: "k: how many, 0 to n", Notes: "Ties go to the lower index; 0 is larger than -0; NaNs are the largest, as in jax.lax.top_k, also NaNs with a sign, which JAX puts last; unlike router it does not refuse them."}
 }

@@ -11,23 +11,23 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// TransposeOp reorders the dimensions of its argument: dimension i of the result
+// transposeOp reorders the dimensions of its argument: dimension i of the result
 // is dimension Permutation[i] of the argument.
-type TransposeOp struct {
+type transposeOp struct {
 	Permutation []int
 }
 
-var _ rearranging = TransposeOp{}
+var _ rearranging = transposeOp{}
 
 // Transpose returns x with its dimensions reordered: dimension i of the result is
 // dimension perm[i] of x.
 func Transpose(x *graph.Value, perm ...int) *graph.Value {
-	return graph.Apply1(TransposeOp{slices.Clone(perm)}, x)
+	return graph.Apply1(transposeOp{slices.Clone(perm)}, x)
 }
 
-func (TransposeOp) Name() string { return "transpose" }
+func (transposeOp) Name() string { return "transpose" }
 
-func (p TransposeOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p transposeOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (p TransposeOp) Infer(in []graph.Type) ([]graph.Type, error) {
 }
 
 // VJP applies the inverse permutation.
-func (p TransposeOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p transposeOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	inverse := make([]int, len(p.Permutation))
 	for i, d := range p.Permutation {
 		inverse[d] = i
@@ -53,30 +53,31 @@ func (p TransposeOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error
 	return []*graph.Value{Transpose(ct[0], inverse...)}, nil
 }
 
-func (p TransposeOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (p transposeOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(p.Factors(c, false))
 }
 
 // Factors lets every dimension be split.
-func (p TransposeOp) Factors(c *sharding.Context, _ bool) sharding.Factors {
+func (p transposeOp) Factors(c *sharding.Context, _ bool) sharding.Factors {
 	f := sharding.Elementwise(c.Type(0), 1, 0, sharding.LinearTogether)
 	f.Out = [][]int{p.Permutation}
 	return f
 }
 
-func (p TransposeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Emit(lowering.KernelSpec{Op: ops.Transpose, Out: out, In: in, Kernel: func(a *exec.Args) error {
-		from, to := rowMajor(a, a.In[0].Type.Shape), rowMajor(a, a.Out[0].Type.Shape)
-		strides := make([]int, len(p.Permutation))
-		for i, d := range p.Permutation {
-			strides[i] = from.strides[d]
-		}
-		move(a, a.Out[0].Type.Shape, a.Out[0], to, a.In[0], layout{0, strides})
-		return nil
-	}})
+func (p transposeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Emit(lowering.KernelSpec{Op: ops.Transpose, Out: out, In: in, Kernel: moveBoxes(p)})
 }
 
-func (TransposeOp) Doc() graph.Doc {
+func (p transposeOp) Boxes(a *exec.Args, move boxMove) {
+	shape := a.Out[0].Type.Shape
+	from, strides := rowMajor(a, a.In[0].Type.Shape), exec.Make[int](a, len(shape))
+	for i, d := range p.Permutation {
+		strides[i] = from[d]
+	}
+	move(a, 0, shape, 0, rowMajor(a, shape), 0, strides)
+}
+
+func (transposeOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "t[..]", Formula: "y[i_0, i_1, ..] = x[j], j_permutation[d] = i_d",
 		Params: "permutation: the argument's dimension for each of the result's"}
 }

@@ -128,7 +128,7 @@ func sumTile[T float](dry *kernel.Dry, m, n int, starts []int32, x, y factor[T],
 	}
 }
 
-// treeDot returns the kernel of DotGeneralOp that sums a run of blocks.
+// treeDot returns the kernel of dotGeneralOp that sums a run of blocks.
 func treeDot(l, r operandDims, run blockRun) exec.Kernel {
 	return func(a *exec.Args) error {
 		if a.Out[0].Type.DType == graph.F64 {
@@ -179,7 +179,7 @@ func (w *treeDots[T]) Piece(lo, hi int) {
 
 // treeSum returns the sum over tokens that axes split. A rank has the blocks of its group's
 // tokens.
-func (g GroupedOuterOp) treeSum(m sharding.Mesh, l epLayer, tokens int, axes []string) (treeSum, error) {
+func (g groupedOuterOp) treeSum(m sharding.Mesh, l epLayer, tokens int, axes []string) (treeSum, error) {
 	s := treeSum{blocks: g.Tree, axes: axes}
 	if members := l.members(m, axes); members > 1 {
 		s.axes = slices.DeleteFunc(slices.Clone(axes), func(a string) bool { return sharding.AxisOf(a) == l.axis })
@@ -200,7 +200,7 @@ func (g GroupedOuterOp) treeSum(m sharding.Mesh, l epLayer, tokens int, axes []s
 }
 
 // lowerTree emits the kernel that sums blocks of tokens.
-func (g GroupedOuterOp) lowerTree(e *lowering.Emitter, out, in []lowering.Buf, counts lowering.Buf, align int) error {
+func (g groupedOuterOp) lowerTree(e *lowering.Emitter, out, in []lowering.Buf, counts lowering.Buf, align int) error {
 	rows := in[0].Spec
 	l, routing := rows.Ragged.Layer.(DispatchOp).layer(), rows.Ragged.Routing
 	s, err := g.treeSum(e.Mesh, l, routing.Type.Shape[0], rows.Ragged.Tokens)

@@ -10,67 +10,67 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// UnaryOp is the family of elementwise functions of one argument that give a
+// unaryOp is the family of elementwise functions of one argument that give a
 // result of the same type.
-type UnaryOp struct{ op ops.Op }
+type unaryOp struct{ op ops.Op }
 
-var _ pointwise = UnaryOp{}
+var _ pointwise = unaryOp{}
 
 // Neg returns -x. Integers wrap.
-func Neg(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Neg}, x) }
+func Neg(x *graph.Value) *graph.Value { return graph.Apply1(unaryOp{ops.Neg}, x) }
 
 // Abs returns |x| of floats and signed integers. The least integer, which has no
 // positive counterpart, is unchanged. The derivative at 0 is 1, as in JAX.
-func Abs(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Abs}, x) }
+func Abs(x *graph.Value) *graph.Value { return graph.Apply1(unaryOp{ops.Abs}, x) }
 
 // Sign returns -1, 0 or 1; the sign of -0 is -0 and that of NaN is NaN.
-func Sign(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Sign}, x) }
+func Sign(x *graph.Value) *graph.Value { return graph.Apply1(unaryOp{ops.Sign}, x) }
 
 // Square returns x². Integers wrap.
-func Square(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Square}, x) }
+func Square(x *graph.Value) *graph.Value { return graph.Apply1(unaryOp{ops.Square}, x) }
 
 // Floor returns the greatest whole number that is at most x.
-func Floor(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Floor}, x) }
+func Floor(x *graph.Value) *graph.Value { return graph.Apply1(unaryOp{ops.Floor}, x) }
 
 // Ceil returns the least whole number that is at least x.
-func Ceil(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Ceil}, x) }
+func Ceil(x *graph.Value) *graph.Value { return graph.Apply1(unaryOp{ops.Ceil}, x) }
 
 // Exp returns eˣ.
-func Exp(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Exp}, x) }
+func Exp(x *graph.Value) *graph.Value { return graph.Apply1(unaryOp{ops.Exp}, x) }
 
 // Expm1 returns eˣ - 1, accurate near 0.
-func Expm1(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Expm1}, x) }
+func Expm1(x *graph.Value) *graph.Value { return graph.Apply1(unaryOp{ops.Expm1}, x) }
 
 // Log returns the natural logarithm of x: -Inf at 0, NaN below.
-func Log(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Log}, x) }
+func Log(x *graph.Value) *graph.Value { return graph.Apply1(unaryOp{ops.Log}, x) }
 
 // Log1p returns ln(1 + x), accurate near 0.
-func Log1p(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Log1p}, x) }
+func Log1p(x *graph.Value) *graph.Value { return graph.Apply1(unaryOp{ops.Log1p}, x) }
 
 // Sqrt returns the square root of x, NaN below 0. The derivative at 0 is +Inf.
-func Sqrt(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Sqrt}, x) }
+func Sqrt(x *graph.Value) *graph.Value { return graph.Apply1(unaryOp{ops.Sqrt}, x) }
 
 // Rsqrt returns 1 / √x, rounded once: +Inf at 0, NaN below.
-func Rsqrt(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Rsqrt}, x) }
+func Rsqrt(x *graph.Value) *graph.Value { return graph.Apply1(unaryOp{ops.Rsqrt}, x) }
 
 // Sin returns the sine of x radians.
-func Sin(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Sin}, x) }
+func Sin(x *graph.Value) *graph.Value { return graph.Apply1(unaryOp{ops.Sin}, x) }
 
 // Cos returns the cosine of x radians.
-func Cos(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Cos}, x) }
+func Cos(x *graph.Value) *graph.Value { return graph.Apply1(unaryOp{ops.Cos}, x) }
 
 // Tanh returns the hyperbolic tangent of x.
-func Tanh(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Tanh}, x) }
+func Tanh(x *graph.Value) *graph.Value { return graph.Apply1(unaryOp{ops.Tanh}, x) }
 
 // Logistic returns 1 / (1 + e⁻ˣ), the sigmoid. It overflows nowhere.
-func Logistic(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Logistic}, x) }
+func Logistic(x *graph.Value) *graph.Value { return graph.Apply1(unaryOp{ops.Logistic}, x) }
 
 // Erf returns the error function 2/√π · ∫₀ˣ exp(-t²) dt.
-func Erf(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{ops.Erf}, x) }
+func Erf(x *graph.Value) *graph.Value { return graph.Apply1(unaryOp{ops.Erf}, x) }
 
-func (u UnaryOp) Name() string { return u.op.String() }
+func (u unaryOp) Name() string { return u.op.String() }
 
-func (u UnaryOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (u unaryOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (u UnaryOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return in, op.of.check(in[0])
 }
 
-func (u UnaryOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (u unaryOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	op, _ := u.of()
 	if op.vjp == nil {
 		return nil, nil
@@ -89,7 +89,7 @@ func (u UnaryOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return []*graph.Value{op.vjp(e.In[0], e.Out[0], ct[0])}, nil
 }
 
-func (u UnaryOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (u unaryOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	l := sharding.NotLinear
 	if u.op == ops.Neg {
 		l = sharding.LinearTogether
@@ -98,13 +98,13 @@ func (u UnaryOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 // Pointwise says that the result is a constant, in any placement, if the arguments are constants.
-func (UnaryOp) Pointwise() {}
+func (unaryOp) Pointwise() {}
 
-func (u UnaryOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (u unaryOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: u.op, Out: out, In: in, Elementwise: true, Kernel: unaryKernel(u.op)})
 }
 
-func (u UnaryOp) Doc() graph.Doc {
+func (u unaryOp) Doc() graph.Doc {
 	op, _ := u.of()
 	return graph.Doc{Args: "x " + op.of.letter() + "[..]", Results: op.of.letter() + "[..]", Formula: "y = " + op.formula, Notes: op.notes}
 }
@@ -150,7 +150,7 @@ func wantType(t graph.Type, want string) error {
 func unaryFamily() []graph.Primitive {
 	var all []graph.Primitive
 	for op := ops.Neg; op <= ops.Erf; op++ {
-		all = append(all, UnaryOp{op})
+		all = append(all, unaryOp{op})
 	}
 	return all
 }

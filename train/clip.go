@@ -65,7 +65,7 @@ func squaresByIndex(x *graph.Value) *graph.Value {
 		rest = append(rest, d)
 	}
 	if rest != nil {
-		x = graph.Apply1(primitives.ReduceSumOp{Axes: rest, Unordered: true}, x)
+		x = primitives.ReduceSumUnordered(x, rest...)
 	}
 	return primitives.ShardingConstraint(x)
 }

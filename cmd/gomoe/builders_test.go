@@ -52,15 +52,14 @@ func (s source) signature(t *testing.T, f *ast.FuncDecl) string {
 	return s.pkg + "." + f.Name.Name + strings.TrimPrefix(b.String(), "func")
 }
 
-// own returns the builder that has a primitive's name: that of its type without Op
-// or, in a family of one type, that of its text form.
+// own returns the builder with a primitive's name: the name of its type without Op or, in a
+// family of one type, its name in the text form.
 func (s source) own(prim, typ string) *ast.FuncDecl {
-	if f := s.funcs[strings.TrimSuffix(typ, "Op")]; f != nil {
-		return f
-	}
-	for name, f := range s.funcs {
-		if f.Name.IsExported() && strings.EqualFold(name, strings.ReplaceAll(prim, "_", "")) {
-			return f
+	for _, want := range []string{strings.TrimSuffix(typ, "Op"), strings.ReplaceAll(prim, "_", "")} {
+		for name, f := range s.funcs {
+			if f.Name.IsExported() && strings.EqualFold(name, want) {
+				return f
+			}
 		}
 	}
 	return nil

@@ -118,9 +118,8 @@ for storage and transport: of the operations on t, those that move or select
 elements take them, and convert_element_type makes and reads them; all others
 refuse them. The cotangent of an 8-bit float is f32.
 
-Under Go stand the functions that build a primitive, inside graph.Trace, its own
-first: those without a package are of package primitives. Each returns values of the
-trace that its arguments belong to.
+Under Go are the functions that build a primitive inside graph.Trace, its own first.
+Each returns values of the trace that its arguments belong to.
 
 Under Placement, every line shows the arguments and results of the example on a
 mesh a=2 when one of its inputs is split: ` + "`@a`" + ` is a dimension split over a,

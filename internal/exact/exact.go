@@ -191,11 +191,12 @@ func (r *rewriter) placedNext(v *graph.Value) bool {
 	if r.inside || len(r.uses[v]) != 1 || r.uses[v][0] == nil {
 		return false
 	}
-	switch p := r.uses[v][0].Prim.(type) {
-	case graph.PlaceLikeOp:
+	switch p := r.uses[v][0].Prim; primitives.NameOf(p) {
+	case "place_like":
 		return r.uses[v][0].In[0] == v
-	case primitives.ShardingConstraintOp:
-		return !strings.Contains(p.Spec, "{")
+	case "sharding_constraint":
+		to, err := graph.ParamsOf[struct{ Spec string }](p)
+		return err == nil && !strings.Contains(to.Spec, "{")
 	}
 	return false
 }

@@ -1,4 +1,4 @@
-package primitives_test
+package nn_test
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/primitives"
 )
 
@@ -25,15 +26,15 @@ func TestRoPEScalings(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal(b, &fixture))
 	ops := map[string]primitives.RoPEOp{
-		"linear":        primitives.LinearRoPE{Factor: 4}.RoPE(0, 16),
-		"ntk":           primitives.NTKRoPE{Factor: 2, Original: 4096, Length: 10000}.RoPE(0, 16),
-		"ntk short":     primitives.NTKRoPE{Factor: 2, Original: 4096, Length: 100}.RoPE(5e5, 8),
-		"yarn gpt-oss":  primitives.YaRN{Factor: 32, Original: 4096, Fractions: true}.RoPE(150000, 64),
-		"yarn deepseek": primitives.YaRN{Factor: 40, Original: 4096, MScale: 0.707, MScaleAllDim: 1}.RoPE(1e4, 64),
-		"yarn":          primitives.YaRN{Factor: 4, Original: 32768}.RoPE(1e6, 128),
-		"yarn given":    primitives.YaRN{Factor: 8, Original: 64, Fast: 16, Slow: 2, Magnitude: 1.25}.RoPE(0, 12),
-		"llama3":        primitives.Llama3RoPE{Factor: 8, Low: 1, High: 4, Original: 8192}.RoPE(5e5, 128),
-		"longrope":      primitives.LongRoPE{Factors: []float64{1, 1.5, 2.25, 10}, Factor: 32, Original: 4096}.RoPE(0, 8),
+		"linear":        nn.LinearRoPE{Factor: 4}.RoPE(0, 16),
+		"ntk":           nn.NTKRoPE{Factor: 2, Original: 4096, Length: 10000}.RoPE(0, 16),
+		"ntk short":     nn.NTKRoPE{Factor: 2, Original: 4096, Length: 100}.RoPE(5e5, 8),
+		"yarn gpt-oss":  nn.YaRN{Factor: 32, Original: 4096, Fractions: true}.RoPE(150000, 64),
+		"yarn deepseek": nn.YaRN{Factor: 40, Original: 4096, MScale: 0.707, MScaleAllDim: 1}.RoPE(1e4, 64),
+		"yarn":          nn.YaRN{Factor: 4, Original: 32768}.RoPE(1e6, 128),
+		"yarn given":    nn.YaRN{Factor: 8, Original: 64, Fast: 16, Slow: 2, Magnitude: 1.25}.RoPE(0, 12),
+		"llama3":        nn.Llama3RoPE{Factor: 8, Low: 1, High: 4, Original: 8192}.RoPE(5e5, 128),
+		"longrope":      nn.LongRoPE{Factors: []float64{1, 1.5, 2.25, 10}, Factor: 32, Original: 4096}.RoPE(0, 8),
 	}
 	require.Len(t, fixture.Cases, len(ops))
 	for _, c := range fixture.Cases {
@@ -58,7 +59,7 @@ func TestRoPEScalings(t *testing.T) {
 		}
 	}
 	// NTKRoPE without lengths divides the lowest frequency by the factor, and only that.
-	f, g := primitives.NTKRoPE{Factor: 4}.RoPE(0, 16).Frequencies, primitives.LinearRoPE{Factor: 1}.RoPE(0, 16).Frequencies
+	f, g := nn.NTKRoPE{Factor: 4}.RoPE(0, 16).Frequencies, nn.LinearRoPE{Factor: 1}.RoPE(0, 16).Frequencies
 	if f[0] != 1 || math.Abs(4*f[7]/g[7]-1) > 1e-13 || !(f[3] < g[3] && f[3] > g[3]/4) {
 		t.Errorf("frequencies are %v, want the last to be a quarter of %v", f, g)
 	}
@@ -67,11 +68,11 @@ func TestRoPEScalings(t *testing.T) {
 // Parameters without sense are refused where rope is used.
 func TestRoPEScalingsRefused(t *testing.T) {
 	for name, op := range map[string]primitives.RoPEOp{
-		"factor 0":        primitives.LinearRoPE{}.RoPE(0, 8),
-		"width 2":         primitives.NTKRoPE{Factor: 2}.RoPE(0, 2),
-		"no length":       primitives.YaRN{Factor: 2}.RoPE(0, 8),
-		"no factors":      primitives.LongRoPE{Factors: []float64{1}}.RoPE(0, 8),
-		"width of nobody": primitives.LinearRoPE{Factor: 2}.RoPE(0, 12),
+		"factor 0":        nn.LinearRoPE{}.RoPE(0, 8),
+		"width 2":         nn.NTKRoPE{Factor: 2}.RoPE(0, 2),
+		"no length":       nn.YaRN{Factor: 2}.RoPE(0, 8),
+		"no factors":      nn.LongRoPE{Factors: []float64{1}}.RoPE(0, 8),
+		"width of nobody": nn.LinearRoPE{Factor: 2}.RoPE(0, 12),
 		"magnitude":       {Magnitude: math.Inf(1)},
 	} {
 		if _, err := op.Infer([]graph.Type{graph.T(graph.F32, 1, 2, 1, 8), graph.T(graph.I32, 2)}); err == nil {

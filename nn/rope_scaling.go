@@ -1,23 +1,26 @@
-package primitives
+package nn
 
-import "math"
+import (
+	"math"
 
-// These types make RoPE's parameters for a model that was trained on short sequences and
-// is used on longer ones. Parameters that make no sense give frequencies that are not
-// finite, which RoPE refuses. base and width are RoPEOp.Base and RoPEOp.Width; here the
-// width must be given.
+	"github.com/gomoe/gomoe/primitives"
+)
+
+// The types below return the parameters of primitives.RoPE for a model trained on short sequences and used
+// on longer ones. Parameters out of range give frequencies that are not finite, which primitives.RoPE
+// refuses. base and width are the fields Base and Width of primitives.RoPEOp; the width must be given.
 
 // LinearRoPE divides all frequencies by Factor. Source: Chen and others, "Extending Context
 // Window of Large Language Models via Positional Interpolation" (2023).
 type LinearRoPE struct{ Factor float64 }
 
-// RoPE returns the parameters for heads of which `width` elements are rotated.
-func (s LinearRoPE) RoPE(base float64, width int) RoPEOp {
-	f := ropeFrequencies(base, width)
+// RoPE returns the parameters for heads with `width` rotated elements.
+func (s LinearRoPE) RoPE(base float64, width int) primitives.RoPEOp {
+	f := primitives.RoPEOp{Base: base}.PairFrequencies(width)
 	for i := range f {
 		f[i] /= s.Factor
 	}
-	return RoPEOp{Base: base, Width: width, Frequencies: f}
+	return primitives.RoPEOp{Base: base, Width: width, Frequencies: f}
 }
 
 // NTKRoPE raises the base, so that the lowest frequency is divided by Factor and the
@@ -29,8 +32,8 @@ type NTKRoPE struct {
 	Original, Length float64
 }
 
-// RoPE returns the parameters for heads of which `width` elements are rotated, more than 2.
-func (s NTKRoPE) RoPE(base float64, width int) RoPEOp {
+// RoPE returns the parameters for heads with `width` rotated elements, more than 2.
+func (s NTKRoPE) RoPE(base float64, width int) primitives.RoPEOp {
 	if base == 0 {
 		base = 10000
 	}
@@ -39,7 +42,7 @@ func (s NTKRoPE) RoPE(base float64, width int) RoPEOp {
 		factor = factor*max(s.Length, s.Original)/s.Original - (factor - 1)
 	}
 	base *= math.Pow(factor, float64(width)/float64(width-2))
-	return RoPEOp{Base: base, Width: width, Frequencies: ropeFrequencies(base, width)}
+	return primitives.RoPEOp{Base: base, Width: width, Frequencies: primitives.RoPEOp{Base: base}.PairFrequencies(width)}
 }
 
 // YaRN divides low frequencies by Factor, leaves high ones, and goes evenly from one to the
@@ -58,8 +61,8 @@ type YaRN struct {
 	MScale, MScaleAllDim float64
 }
 
-// RoPE returns the parameters for heads of which `width` elements are rotated.
-func (y YaRN) RoPE(base float64, width int) RoPEOp {
+// RoPE returns the parameters for heads with `width` rotated elements.
+func (y YaRN) RoPE(base float64, width int) primitives.RoPEOp {
 	if base == 0 {
 		base = 10000
 	}
@@ -85,12 +88,12 @@ func (y YaRN) RoPE(base float64, width int) RoPEOp {
 	if first == last {
 		last += 0.001
 	}
-	f := ropeFrequencies(base, width)
+	f := primitives.RoPEOp{Base: base}.PairFrequencies(width)
 	for i := range f {
 		slowed := min(max((float64(i)-first)/(last-first), 0), 1)
 		f[i] = float64(f[i]/y.Factor*slowed) + float64(f[i]*(1-slowed))
 	}
-	return RoPEOp{Base: base, Width: width, Frequencies: f, Magnitude: y.magnitude()}
+	return primitives.RoPEOp{Base: base, Width: width, Frequencies: f, Magnitude: y.magnitude()}
 }
 
 func (y YaRN) magnitude() float64 {
@@ -113,9 +116,9 @@ func (y YaRN) magnitude() float64 {
 // leaves those that turn more than High times, and goes from one to the other in between.
 type Llama3RoPE struct{ Factor, Low, High, Original float64 }
 
-// RoPE returns the parameters for heads of which `width` elements are rotated.
-func (s Llama3RoPE) RoPE(base float64, width int) RoPEOp {
-	f := ropeFrequencies(base, width)
+// RoPE returns the parameters for heads with `width` rotated elements.
+func (s Llama3RoPE) RoPE(base float64, width int) primitives.RoPEOp {
+	f := primitives.RoPEOp{Base: base}.PairFrequencies(width)
 	for i := range f {
 		switch turns := s.Original * f[i] / (2 * math.Pi); {
 		case turns < s.Low:
@@ -125,7 +128,7 @@ func (s Llama3RoPE) RoPE(base float64, width int) RoPEOp {
 			f[i] = float64((1-kept)*f[i]/s.Factor) + float64(kept*f[i])
 		}
 	}
-	return RoPEOp{Base: base, Width: width, Frequencies: f}
+	return primitives.RoPEOp{Base: base, Width: width, Frequencies: f}
 }
 
 // LongRoPE divides the frequency of pair i by Factors[i]. What is rotated is multiplied by
@@ -136,10 +139,10 @@ type LongRoPE struct {
 	Factor, Original, Magnitude float64
 }
 
-// RoPE returns the parameters for heads of which `width` elements are rotated. A number of
+// RoPE returns the parameters for heads with `width` rotated elements. A number of
 // factors other than width/2 is refused by RoPE.
-func (s LongRoPE) RoPE(base float64, width int) RoPEOp {
-	all := ropeFrequencies(base, width)
+func (s LongRoPE) RoPE(base float64, width int) primitives.RoPEOp {
+	all := primitives.RoPEOp{Base: base}.PairFrequencies(width)
 	f := make([]float64, len(s.Factors))
 	for i := range f {
 		f[i] = all[min(i, len(all)-1)] / s.Factors[i]
@@ -148,5 +151,5 @@ func (s LongRoPE) RoPE(base float64, width int) RoPEOp {
 	if magnitude == 0 && s.Factor > 1 {
 		magnitude = math.Sqrt(1 + math.Log(s.Factor)/math.Log(s.Original))
 	}
-	return RoPEOp{Base: base, Width: width, Frequencies: f, Magnitude: magnitude}
+	return primitives.RoPEOp{Base: base, Width: width, Frequencies: f, Magnitude: magnitude}
 }
