@@ -16,9 +16,9 @@ import (
 // else it needs: a row of programs, a JAX test case, an expression or a kernel for Metal.
 func All() []graph.Primitive {
 	return slices.Concat(
-		unaryFamily(),
-		[]graph.Primitive{roundOp{}, isFiniteOp{}},
-		binaryFamily(), compareFamily(), logicalFamily(),
+		elementwiseFamily(ops.Neg, ops.Erf),
+		[]graph.Primitive{roundOp{elementwiseOp: elementwiseOf(ops.Round)}, elementwiseOf(ops.IsFinite)},
+		elementwiseFamily(ops.Add, ops.Min), elementwiseFamily(ops.Eq, ops.Ge), elementwiseFamily(ops.Not, ops.Xor),
 		[]graph.Primitive{
 			selectNOp{}, clampOp{}, convertElementTypeOp{}, stopGradientOp{},
 
@@ -28,9 +28,10 @@ func All() []graph.Primitive {
 			reduceSumOp{}, reduceProdOp{}, reduceExtremeOp{op: ops.ReduceMax}, reduceExtremeOp{op: ops.ReduceMin},
 			argExtremeOp{op: ops.ArgMax}, argExtremeOp{op: ops.ArgMin}, cumSumOp{}, sortOp{}, topKOp{}, takeAlongAxisOp{}, addAlongAxisOp{}, dotGeneralOp{}, scaledMatMulOp{}, affineMatMulOp{},
 
-			softmaxOp{}, softmaxGradOp{}, logSoftmaxOp{}, logSoftmaxGradOp{}, logSumExpOp{},
+			softmaxOp{op: ops.Softmax}, softmaxOp{op: ops.SoftmaxGrad}, softmaxOp{op: ops.LogSoftmax}, softmaxOp{op: ops.LogSoftmaxGrad}, softmaxOp{op: ops.LogSumExp},
 			embeddingOp{}, embeddingGradOp{},
-			siluOp{}, siluGradOp{}, swigluOp{}, swigluGradOp{}, geluOp{}, geluGradOp{},
+			elementwiseOf(ops.SiLU), elementwiseOf(ops.SiLUGrad), elementwiseOf(ops.SwiGLU), swigluGradOp{elementwise{ops.SwiGLUGrad}},
+			geluOp{elementwiseOp: elementwiseOf(ops.GELU)}, geluOp{elementwiseOp: elementwiseOf(ops.GELUGrad)},
 			crossEntropyOp{}, crossEntropyGradOp{},
 			layerNormOp{}, layerNormGradOp{}, layerNormGainGradOp{},
 			RoPEOp{}, attentionOp{}, attentionGradOp{}, cacheUpdateOp{},

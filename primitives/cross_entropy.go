@@ -82,7 +82,7 @@ func (crossEntropyGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, 
 	c = ConvertElementType(along(Mul(c, counted), logits, axis), logits.Type.DType)
 	unit := graph.Apply1(crossEntropyGradOp{}, logits, labels, OnesLike(e.In[2]))
 	dct := ReduceSumUnordered(ConvertElementType(Mul(g, unit), wide), axis)
-	return []*graph.Value{graph.Apply1(softmaxGradOp{axis}, Softmax(logits, axis), Mul(g, c)), nil, dct}, nil
+	return []*graph.Value{graph.Apply1(softmaxOp{ops.SoftmaxGrad, axis}, Softmax(logits, axis), Mul(g, c)), nil, dct}, nil
 }
 
 func (crossEntropyOp) Shard(c *sharding.Context) (sharding.Decision, error) {

@@ -66,3 +66,15 @@ func atLeast(t graph.Type, n int) error {
 	}
 	return nil
 }
+
+// inferAlike returns the type of the result of an elementwise function. Its n arguments
+// and its result have the same float type.
+func inferAlike(in []graph.Type, n int) ([]graph.Type, error) {
+	if err := arity(in, n); err != nil {
+		return nil, err
+	}
+	if err := alike(in); err != nil {
+		return nil, err
+	}
+	return in[:1], floating(in[0])
+}

@@ -146,6 +146,7 @@ func readOnly() map[string]string {
 	return map[string]string{
 		"array.e4m3Values":           "the values of the 256 codes, looked up for every element",
 		"array.e5m2Values":           "the values of the 256 codes, looked up for every element",
+		"primitives.elementwiseRows": "the table of elementwise functions; arrays are no constants",
 		"train/picture.rawColor":     color,
 		"train/picture.smoothColor":  color,
 		"train/picture.heldColor":    color,
