@@ -6,6 +6,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/work"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
@@ -92,11 +93,12 @@ func attentionGradKernel[T float](p attentionGradOp, placed []lowering.Buf, eqn 
 		each := h.group * h.Parts() // contributions to a head of keys
 		w := exec.New[attentionGrad[T]](a)
 		w.dry, w.headsOf, w.q, w.k, w.v, w.out, w.lse, w.dout, w.dlse, w.dq, w.dk, w.dv = a.Dry(), h, q, k, v, out, lse, dout, dlse, dq, dk, dv
-		w.turns.start(h.b*h.m, each, exec.Make[int](a, h.b*h.m))
-		// One thread works on a whole head of keys where no thread is then without work.
+		claim := 1
+		// One thread computes a whole head of keys unless threads would then have no work.
 		if n := max(a.Threads, 1); h.b*h.m%n == 0 || h.b*h.m >= 8*n {
-			w.turns.take = each
+			claim = each
 		}
+		w.sums.Start(h.b*h.m, each, claim, exec.Make[int](a, h.b*h.m))
 		workers := min(max(a.Threads, 1), max(2*h.b*h.n*h.Work()/h.grain(), 1))
 		a.Share(workers, 1, w)
 		return nil
@@ -108,11 +110,11 @@ type attentionGrad[T float] struct {
 	dry *kernel.Dry
 	headsOf[T]
 	q, k, v, out, lse, dout, dlse, dq, dk, dv []T
-	turns                                     turns
+	sums                                      work.OrderedSums
 }
 
-// Piece takes turns until there are none.
-func (h *attentionGrad[T]) Piece(int, int) { h.turns.work(h.add) }
+// Piece computes contributions until all are claimed.
+func (h *attentionGrad[T]) Piece(int, int) { h.sums.Work(h.add) }
 
 // add computes contributions first to last-1 to head i of keys, and adds them.
 func (h *attentionGrad[T]) add(i, first, last int) {
@@ -134,7 +136,7 @@ func (h *attentionGrad[T]) add(i, first, last int) {
 			at.Backward(of(h.q, b, n, h.s, h.n, h.D), of(h.out, b, n, h.s, h.n, h.V), kernel.From(h.lse, rows),
 				of(h.dout, b, n, h.s, h.n, h.V), kernel.From(h.dlse, rows), of(h.dq, b, n, h.s, h.n, h.D), h.biasOf(b, n), from, to)
 		}
-		if !h.turns.wait(i, turn) {
+		if !h.sums.Wait(i, turn) {
 			return
 		}
 		clean := x.R // keys from here on get nothing
@@ -147,7 +149,7 @@ func (h *attentionGrad[T]) add(i, first, last int) {
 			clear(dk.X[j*dk.Stride:][:h.D])
 			clear(dv.X[j*dv.Stride:][:h.V])
 		}
-		h.turns.done(i)
+		h.sums.Done(i)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/work"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
@@ -140,7 +141,7 @@ func (b broadcastInDimOp) Boxes(a *exec.Args, move boxMove) {
 		}
 		n *= x[i]
 	}
-	move(a, 0, shape, 0, rowMajor(a, shape), 0, from)
+	move(a, 0, shape, 0, work.RowMajor(a, shape), 0, from)
 }
 
 // inner returns how often each element is repeated before the next one, 0 if the

@@ -7,6 +7,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
+	"github.com/gomoe/gomoe/internal/work"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
@@ -100,7 +101,7 @@ func (clampOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		case graph.U8:
 			clampAll(a, data[uint8])
 		case graph.Bool:
-			clampAll(a, bits[uint8])
+			clampAll(a, work.Bits[uint8])
 		default:
 			tiled(a, cheap, clampTile)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/work"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
@@ -95,10 +96,10 @@ func (j concatenateOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error 
 }
 
 func (j concatenateOp) Boxes(a *exec.Args, move boxMove) {
-	to, at := rowMajor(a, a.Out[0].Type.Shape), 0
+	to, at := work.RowMajor(a, a.Out[0].Type.Shape), 0
 	for i, x := range a.In {
 		shape := x.Type.Shape
-		move(a, i, shape, at, to, 0, rowMajor(a, shape))
+		move(a, i, shape, at, to, 0, work.RowMajor(a, shape))
 		at += shape[j.Dimension] * to[j.Dimension]
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/blocks"
+	"github.com/gomoe/gomoe/internal/work"
 )
 
 // dotBlocks returns the kernel of a product with weights in blocks, which are argument
@@ -45,7 +46,7 @@ func dotBlocks(weights, batch int, dims operandDims) exec.Kernel {
 			if m > 1 {
 				together = 8
 			}
-			chunked(a, batches*units, 1+quantGrain/(4*(1+k)*(2+m)), together, func(_, lo, hi int) {
+			work.Steal(a, batches*units, 1+quantGrain/(4*(1+k)*(2+m)), together, func(_, lo, hi int) {
 				for b := lo / units; b*units < hi; b++ {
 					multiply(b, 0, m, 4*max(lo-b*units, 0), min(4*min(hi-b*units, units), n))
 				}

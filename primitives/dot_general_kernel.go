@@ -6,6 +6,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
+	"github.com/gomoe/gomoe/internal/work"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -230,7 +231,7 @@ type operand struct {
 // contracted dimensions have no common stride, a copy in the order batch, free,
 // contracted.
 func operandOf(a *exec.Args, x array.Array, dims operandDims) operand {
-	strides := rowMajor(a, x.Type.Shape)
+	strides := work.RowMajor(a, x.Type.Shape)
 	rows, rs, ok := merge(x.Type.Shape, strides, dims.free)
 	cols, cs, too := merge(x.Type.Shape, strides, dims.contract)
 	o := operand{x, rows, cols, rs, cs, exec.Make[int](a, 1)}
@@ -245,7 +246,7 @@ func operandOf(a *exec.Args, x array.Array, dims operandDims) operand {
 		}
 		o.array = room(a, packed)
 		o.rowStride, o.colStride = cols, 1
-		strided(a, o.array, x, from)
+		work.Strided(a, o.array, x, from)
 		for i := len(dims.batch) - 1; i >= 0; i-- {
 			strides[dims.batch[i]] = rows * cols
 			rows *= x.Type.Shape[dims.batch[i]]

@@ -7,6 +7,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/work"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
@@ -82,17 +83,17 @@ func (s dynamicSliceOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 func (s dynamicSliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: ops.DynamicSlice, Out: out, In: in, Kernel: func(a *exec.Args) error {
 		x, shape := a.In[0], a.Out[0].Type.Shape
-		move(a, shape, a.Out[0], layout{0, rowMajor(a, shape)}, x, boxAt(a, x.Type.Shape, shape, a.In[1:]))
+		work.Move(a, shape, a.Out[0], work.Layout{Strides: work.RowMajor(a, shape)}, x, boxAt(a, x.Type.Shape, shape, a.In[1:]))
 		return nil
 	}})
 }
 
 // boxAt returns the layout, in an array of the shape, of a box of the given sizes
 // that begins at the start indices, moved to where the box fits.
-func boxAt(a *exec.Args, shape, sizes []int, start []array.Array) layout {
-	l := layout{0, rowMajor(a, shape)}
+func boxAt(a *exec.Args, shape, sizes []int, start []array.Array) work.Layout {
+	l := work.Layout{Strides: work.RowMajor(a, shape)}
 	for d, i := range start {
-		l.off += max(0, min(int(data[int32](i)[0]), shape[d]-sizes[d])) * l.strides[d]
+		l.At += max(0, min(int(data[int32](i)[0]), shape[d]-sizes[d])) * l.Strides[d]
 	}
 	return l
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/work"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
@@ -78,7 +79,7 @@ func (dynamicUpdateSliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) e
 			return nil
 		}
 		copy(y.Bytes(), x.Bytes())
-		move(a, update.Type.Shape, y, boxAt(a, y.Type.Shape, update.Type.Shape, a.In[2:]), update, layout{0, rowMajor(a, update.Type.Shape)})
+		work.Move(a, update.Type.Shape, y, boxAt(a, y.Type.Shape, update.Type.Shape, a.In[2:]), update, work.Layout{Strides: work.RowMajor(a, update.Type.Shape)})
 		return nil
 	}})
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/work"
 )
 
 // integer is a Go type that stores an integer element type.
@@ -93,7 +94,7 @@ func numbers2(few, grain int, f32 func(z, x, y []float32), f64 func(z, x, y []fl
 		case graph.U8:
 			each2(a, grain, u8)
 		case graph.Bool:
-			u8(bits[uint8](a.Out[0]), bits[uint8](a.In[0]), bits[uint8](a.In[1]))
+			u8(work.Bits[uint8](a.Out[0]), work.Bits[uint8](a.In[0]), work.Bits[uint8](a.In[1]))
 		default:
 			return float(a)
 		}
@@ -142,7 +143,7 @@ func compare(f32 func(z []bool, x, y []float32), f64 func(z []bool, x, y []float
 		case graph.U8:
 			each2(a, cheap, u8)
 		case graph.Bool:
-			u8(data[bool](a.Out[0]), bits[uint8](a.In[0]), bits[uint8](a.In[1]))
+			u8(data[bool](a.Out[0]), work.Bits[uint8](a.In[0]), work.Bits[uint8](a.In[1]))
 		default:
 			tiled(a, cheap, wide)
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/work"
 	"github.com/gomoe/gomoe/lowering/ops"
 )
 
@@ -181,10 +182,10 @@ func bitwise(op ops.Op) exec.Kernel {
 // bitwiseWords computes on unsigned integers of the size of ones, which has the bits set that
 // `not` flips.
 func bitwiseWords[T uint8 | uint32 | uint64](a *exec.Args, op ops.Op, ones T) {
-	z, x := bits[T](a.Out[0]), bits[T](a.In[0])
+	z, x := work.Bits[T](a.Out[0]), work.Bits[T](a.In[0])
 	y := x
 	if len(a.In) > 1 {
-		y = bits[T](a.In[1])
+		y = work.Bits[T](a.In[1])
 	}
 	exec.Share(a, len(z), cheap, bitwiseElements[T]{z, x, y, op, ones})
 }

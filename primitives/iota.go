@@ -9,6 +9,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/work"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
@@ -84,7 +85,7 @@ func (n iotaOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		}
 		strides := make([]int, y.Type.Rank())
 		strides[n.Dimension] = 1
-		strided(a, y, index, strides)
+		work.Strided(a, y, index, strides)
 		return nil
 	}})
 }

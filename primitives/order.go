@@ -5,6 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/work"
 )
 
 // lastKey is the order key of a NaN.
@@ -37,7 +38,7 @@ func orderKeys(x array.Array, signed bool) func(i int) uint64 {
 		v := data[uint32](x)
 		return func(i int) uint64 { return uint64(v[i]) }
 	default: // u8, bool
-		v := bits[uint8](x)
+		v := work.Bits[uint8](x)
 		return func(i int) uint64 { return uint64(v[i]) }
 	}
 }

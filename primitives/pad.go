@@ -7,6 +7,7 @@ import (
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/work"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
@@ -149,9 +150,9 @@ func (p padOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 // Boxes fills the result with the value, and then moves the elements of x that appear in it.
 func (p padOp) Boxes(a *exec.Args, move boxMove) {
 	x, y := a.In[0].Type.Shape, a.Out[0].Type.Shape
-	whole := rowMajor(a, y)
+	whole := work.RowMajor(a, y)
 	move(a, 1, y, 0, whole, 0, exec.Make[int](a, len(y)))
-	shape, to, from := exec.Make[int](a, len(x)), rowMajor(a, y), rowMajor(a, x)
+	shape, to, from := exec.Make[int](a, len(x)), work.RowMajor(a, y), work.RowMajor(a, x)
 	toAt, fromAt := 0, 0
 	for d := range shape {
 		// Index i of x goes to low + i·step; keep the indices with 0 <= that < size.

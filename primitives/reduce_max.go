@@ -7,6 +7,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
+	"github.com/gomoe/gomoe/internal/work"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
@@ -79,7 +80,7 @@ func maxAxis(a *exec.Args, y, x array.Array, axis int) {
 	case graph.U32:
 		foldInt(data[uint32](y), data[uint32](x), outer, n, inner, 0, foldMax[uint32])
 	case graph.U8, graph.Bool:
-		foldInt(bits[uint8](y), bits[uint8](x), outer, n, inner, 0, foldMax[uint8])
+		foldInt(work.Bits[uint8](y), work.Bits[uint8](x), outer, n, inner, 0, foldMax[uint8])
 	}
 }
 
@@ -99,7 +100,7 @@ func minAxis(a *exec.Args, y, x array.Array, axis int) {
 	case graph.U8:
 		foldInt(data[uint8](y), data[uint8](x), outer, n, inner, math.MaxUint8, foldMin[uint8])
 	case graph.Bool:
-		foldInt(bits[uint8](y), bits[uint8](x), outer, n, inner, 1, foldMin[uint8])
+		foldInt(work.Bits[uint8](y), work.Bits[uint8](x), outer, n, inner, 1, foldMin[uint8])
 	}
 }
 

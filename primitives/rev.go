@@ -5,6 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/work"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
@@ -52,12 +53,12 @@ func (r reverseOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 
 func (r reverseOp) Boxes(a *exec.Args, move boxMove) {
 	shape := a.In[0].Type.Shape
-	from, at := rowMajor(a, shape), 0
+	from, at := work.RowMajor(a, shape), 0
 	for _, d := range r.Dimensions {
 		at += (shape[d] - 1) * from[d]
 		from[d] = -from[d]
 	}
-	move(a, 0, shape, 0, rowMajor(a, shape), at, from)
+	move(a, 0, shape, 0, work.RowMajor(a, shape), at, from)
 }
 
 func (reverseOp) Doc() graph.Doc {

@@ -8,6 +8,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
+	"github.com/gomoe/gomoe/internal/work"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
@@ -122,11 +123,11 @@ func (selectNOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 
 // choose is the kernel of selectNOp for elements of T's size.
 func choose[T uint8 | uint16 | uint32 | uint64](a *exec.Args) {
-	which, z := a.In[0], bits[T](a.Out[0])
+	which, z := a.In[0], work.Bits[T](a.Out[0])
 	room := exec.NewDirty[caseSet[T]](a)
 	room.cases = room.cases[:0]
 	for _, x := range a.In[1:] {
-		room.cases = append(room.cases, bits[T](x))
+		room.cases = append(room.cases, work.Bits[T](x))
 	}
 	cases := room.cases
 	switch which.Type.DType {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/work"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
@@ -112,12 +113,12 @@ func (s sliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 }
 
 func (s sliceOp) Boxes(a *exec.Args, move boxMove) {
-	shape, from, at := a.Out[0].Type.Shape, rowMajor(a, a.In[0].Type.Shape), 0
+	shape, from, at := a.Out[0].Type.Shape, work.RowMajor(a, a.In[0].Type.Shape), 0
 	for d := range from {
 		at += s.StartIndices[d] * from[d]
 		from[d] *= s.stride(d)
 	}
-	move(a, 0, shape, 0, rowMajor(a, shape), at, from)
+	move(a, 0, shape, 0, work.RowMajor(a, shape), at, from)
 }
 
 func (sliceOp) Doc() graph.Doc {

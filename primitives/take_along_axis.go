@@ -7,6 +7,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/work"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
@@ -94,13 +95,13 @@ func takeAlong(a *exec.Args, dst, src array.Array, index []int32, axis int) {
 	m := dst.Type.Shape[axis]
 	switch dst.Type.DType.Size() {
 	case 1:
-		takeLines(a, bits[uint8](dst), bits[uint8](src), index, outer, n, m, inner)
+		takeLines(a, work.Bits[uint8](dst), work.Bits[uint8](src), index, outer, n, m, inner)
 	case 2:
-		takeLines(a, bits[uint16](dst), bits[uint16](src), index, outer, n, m, inner)
+		takeLines(a, work.Bits[uint16](dst), work.Bits[uint16](src), index, outer, n, m, inner)
 	case 4:
-		takeLines(a, bits[uint32](dst), bits[uint32](src), index, outer, n, m, inner)
+		takeLines(a, work.Bits[uint32](dst), work.Bits[uint32](src), index, outer, n, m, inner)
 	default:
-		takeLines(a, bits[uint64](dst), bits[uint64](src), index, outer, n, m, inner)
+		takeLines(a, work.Bits[uint64](dst), work.Bits[uint64](src), index, outer, n, m, inner)
 	}
 }
 

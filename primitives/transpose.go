@@ -6,6 +6,7 @@ import (
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/work"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
@@ -70,11 +71,11 @@ func (p transposeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 
 func (p transposeOp) Boxes(a *exec.Args, move boxMove) {
 	shape := a.Out[0].Type.Shape
-	from, strides := rowMajor(a, a.In[0].Type.Shape), exec.Make[int](a, len(shape))
+	from, strides := work.RowMajor(a, a.In[0].Type.Shape), exec.Make[int](a, len(shape))
 	for i, d := range p.Permutation {
 		strides[i] = from[d]
 	}
-	move(a, 0, shape, 0, rowMajor(a, shape), 0, strides)
+	move(a, 0, shape, 0, work.RowMajor(a, shape), 0, strides)
 }
 
 func (transposeOp) Doc() graph.Doc {
