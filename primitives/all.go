@@ -12,8 +12,8 @@ import (
 // for graph.Parse and for tools. A primitive that is not listed here cannot be
 // parsed. The table test fails for a primitive that is listed but not tested.
 //
-// A new primitive needs a file of its own and a line here. Tests that fail say what
-// else it needs: a row of programs, a JAX test case, an expression or a kernel for Metal.
+// A new primitive needs an entry here. Failing tests name the rest: a row of programs, a JAX test
+// case, an expression or a kernel for Metal.
 func All() []graph.Primitive {
 	return slices.Concat(
 		elementwiseFamily(ops.Neg, ops.Erf),

@@ -360,7 +360,6 @@ func (p elementwise) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), len(c.Eqn.In), len(c.Eqn.Out), l))
 }
 
-// Pointwise says that the result is a constant, in any placement, if the arguments are constants.
 func (elementwiseOp) Pointwise() {}
 
 func (p elementwise) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {

@@ -2,11 +2,15 @@ package primitives
 
 import (
 	"sync"
+	"unsafe"
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel/pack"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 )
 
 // float is an element type that kernels compute in.
@@ -176,3 +180,136 @@ func convertTile(dst array.Array, to int, src array.Array, from, n int) error {
 
 // data is array.Data, under a shorter name.
 func data[E array.Elem](a array.Array) []E { return array.Data[E](a) }
+
+// linesAtOnce is how many lines are copied at a time if their elements do not lie side by
+// side: a cache line of float32.
+const linesAtOnce = 16
+
+// eachLine calls f, in parallel, with every line along an axis of some arguments and
+// results, which are all of type t; k is the number of the line. f gets the elements of
+// a line side by side, in copies where they do not lie so. The result for a line
+// therefore does not depend on how many lines a mesh leaves on a rank.
+func eachLine[T float](a *exec.Args, t graph.Type, axis int, in, out [][]T, f func(k int, in, out [][]T)) {
+	outer, n, inner := t.Around(axis)
+	if inner == 1 {
+		a.Parallel(outer, 1+8*dear/(1+n), func(lo, hi int) {
+			lines := make([][]T, len(in)+len(out))
+			x, y := lines[:len(in)], lines[len(in):]
+			for k := lo; k < hi; k++ {
+				for i, all := range in {
+					x[i] = all[k*n:][:n]
+				}
+				for i, all := range out {
+					y[i] = all[k*n:][:n]
+				}
+				f(k, x, y)
+			}
+		})
+		return
+	}
+	if n == 0 { // if f has one result per line, it has one for lines without elements too
+		lines := make([][]T, len(in)+len(out))
+		for k := range outer * inner {
+			f(k, lines[:len(in)], lines[len(in):])
+		}
+		return
+	}
+	blocks := (inner + linesAtOnce - 1) / linesAtOnce
+	a.Parallel(outer*blocks, 1+8*dear/(1+n*min(inner, linesAtOnce)), func(lo, hi int) {
+		lines := make([][]T, len(in)+len(out))
+		x, y := lines[:len(in)], lines[len(in):]
+		room := make([]T, len(lines)*linesAtOnce*n)
+		of := func(i int) []T { return room[i*linesAtOnce*n:][:linesAtOnce*n] }
+		for b := lo; b < hi; b++ {
+			o, j := b/blocks, b%blocks*linesAtOnce
+			width, first := min(linesAtOnce, inner-j), o*n*inner+j
+			for i, all := range in {
+				transposed(of(i), n, all[first:], inner, n, width)
+			}
+			for l := range width {
+				for i := range lines {
+					lines[i] = of(i)[l*n:][:n]
+				}
+				f(o*inner+j+l, x, y)
+			}
+			for i, all := range out {
+				transposed(all[first:], inner, of(len(in)+i), n, width, n)
+			}
+		}
+	})
+}
+
+// transposed sets y[j·ys + i] = x[i·xs + j] for all i < m and j < n.
+func transposed[T float](y []T, ys int, x []T, xs, m, n int) {
+	if unsafe.Sizeof(T(0)) == 4 {
+		pack.Transpose(words(y), ys, words(x), xs, m, n)
+		return
+	}
+	for i := range m {
+		for j := range n {
+			y[j*ys+i] = x[i*xs+j]
+		}
+	}
+}
+
+// words views elements of 4 bytes as unsigned integers.
+func words[T float](x []T) []uint32 {
+	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
+}
+
+// What kernels have to do with dry runs, which count the memory that kernels take; see
+// exec.Dry. Kernels that are safe in a dry run read elements only in pieces of Work, and
+// pieces of a Taker take their arguments by kernel.From.
+
+// floatKernel emits a kernel that widens what is narrower than f32; see inFloat.
+func floatKernel(e *lowering.Emitter, op ops.Op, out, in []lowering.Buf, f32, f64 exec.Kernel) error {
+	return e.Emit(lowering.KernelSpec{Op: op, Out: out, In: in, Dry: widening(), Kernel: inFloat(f32, f64)})
+}
+
+// widening is the dry run of inFloat for kernels that take little memory themselves.
+func widening() exec.Kernel {
+	nothing := func(*exec.Args) error { return nil }
+	return inFloat(nothing, nothing)
+}
+
+// counted returns the dry run of k that takes counts, the rows of each expert, as its last
+// argument.
+func counted(counts []int32, k exec.Kernel) exec.Kernel {
+	return func(a *exec.Args) error {
+		last := &a.In[len(a.In)-1]
+		*last = array.New(last.Type)
+		copy(data[int32](*last), counts)
+		return k(a)
+	}
+}
+
+// likelyCounts returns a guess of how many rows each expert on a rank has. The rows have
+// these global and local types, and each rank has `experts` experts. The guess is that all
+// ranks have equally many rows, which half of their experts share: how many rows an expert
+// has decides whether a product copies its matrix.
+func likelyCounts(global, local graph.Type, experts, ranks int) []int32 {
+	left := min((global.Shape[0]+ranks-1)/ranks, local.Shape[0])
+	each := 2 * ((left + experts - 1) / max(experts, 1))
+	counts := make([]int32, experts)
+	for e := range counts {
+		counts[e] = int32(min(each, left))
+		left -= int(counts[e])
+	}
+	return counts
+}
+
+// likelyRows is likelyCounts for buffers of rows and of weights.
+func likelyRows(p *lowering.Peephole, rows, weights int) []int32 {
+	b := p.Bufs[rows]
+	return likelyCounts(b.Global, b.Type, p.Bufs[weights].Type.Shape[0], p.Mesh.Ranks())
+}
+
+// oneExpert returns counts by which one expert has all rows, of type x, and the other
+// experts of the weights w none.
+func oneExpert(x, w graph.Type) []int32 {
+	counts := make([]int32, w.Shape[0])
+	if len(counts) > 0 {
+		counts[0] = int32(x.Shape[0])
+	}
+	return counts
+}

@@ -10,6 +10,37 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
+// stopGradientOp returns its argument and passes no cotangent back.
+type stopGradientOp struct{}
+
+var _ pointwise = stopGradientOp{}
+
+// StopGradient returns x, which differentiation treats as a constant: x receives
+// no cotangent through the result. Nothing is copied.
+func StopGradient(x *graph.Value) *graph.Value { return graph.Apply1(stopGradientOp{}, x) }
+
+func (stopGradientOp) Name() string { return "stop_gradient" }
+
+func (stopGradientOp) Infer(in []graph.Type) ([]graph.Type, error) { return in, arity(in, 1) }
+
+// VJP is zero.
+func (stopGradientOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
+
+func (stopGradientOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+	return c.Place(sharding.Elementwise(c.Type(0), 1, 1, sharding.LinearTogether))
+}
+
+func (stopGradientOp) Pointwise() {}
+
+func (stopGradientOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	e.Alias(out[0], in[0])
+	return nil
+}
+
+func (stopGradientOp) Doc() graph.Doc {
+	return graph.Doc{Args: "x t[..]", Results: "t[..]", Formula: "y = x", Notes: "Its derivative is 0."}
+}
+
 // shardingConstraintOp places its argument as Spec says.
 type shardingConstraintOp struct {
 	// Spec is a placement in the form that sharding.ParseSpec reads. "" means whole on
@@ -104,4 +135,53 @@ func (shardingConstraintOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "t[..]", Formula: "y = x",
 		Params: "spec: per dimension, with commas between, the mesh axes that split it with dots between, or _ for none; missing ones are whole; ep:even is the axis ep without its ranges of experts; at the end, such as {+dp+ep}, the axes along which sums stay pending",
 		Notes:  "Moves x by all_gather, all_to_all, reduce_scatter or all_sum as needed, and by nothing where each rank has its part already. Axes that the mesh does not have count as axes of size 1, so that a program runs on every mesh."}
+}
+
+// PlaceLike returns x, placed as like, which has the same shape. Only the placement of like
+// is used, not its elements. A gradient that goes to where the optimizer's moments lie is the
+// usual case: where these are split over the ranks that hold the weight, its pending sum is
+// added up by reduce_scatter, and each rank gets its part.
+func PlaceLike(x, like *graph.Value) *graph.Value { return graph.Apply1(graph.PlaceLikeOp{}, x, like) }
+
+// Barrier returns the values x unchanged. Nothing merges across it: no pass replaces
+// what is computed from the results by what is computed from x. What is computed from
+// one result is computed after all of x are there. It costs nothing in a run. vjp.Remat
+// uses barriers to compute values a second time in the backward pass.
+func Barrier(x ...*graph.Value) []*graph.Value {
+	graph.Helper()
+	if len(x) == 0 {
+		graph.Fail("barrier: no values, want at least one")
+	}
+	out := make([]*graph.Value, len(x))
+	for i, v := range x {
+		args := []*graph.Value{v}
+		for j, w := range x {
+			if j != i {
+				args = append(args, w)
+			}
+		}
+		out[i] = graph.Apply1(graph.BarrierOp{}, args...)
+	}
+	return out
+}
+
+// KeepProducts is a policy of vjp.RematKeep: the gradient keeps the results of products
+// with matrices, which take the most time to compute again.
+func KeepProducts(e *graph.Eqn) bool {
+	switch e.Prim.(type) {
+	case dotGeneralOp, groupedMatMulOp:
+		return true
+	}
+	return false
+}
+
+// KeepExchanges is a policy of vjp.RematKeep: the gradient keeps routings and what
+// ep_dispatch and ep_combine bring to experts and home. The backward pass then repeats
+// no exchange between ranks of a layer.
+func KeepExchanges(e *graph.Eqn) bool {
+	switch e.Prim.(type) {
+	case PrepareOp, CopiesOp, DispatchOp, CombineOp:
+		return true
+	}
+	return false
 }

@@ -3,6 +3,7 @@ package primitives
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
@@ -172,4 +173,74 @@ func (crossEntropyOp) Doc() graph.Doc {
 func (crossEntropyGradOp) Doc() graph.Doc {
 	return graph.Doc{Args: "logits f[..,V], labels i32[..], ct f[..]", Results: "f[..,V]", Formula: "dlogits = (softmax(logits) - onehot(label)) · ct",
 		Notes: "Rows with label -1 are 0."}
+}
+
+// CrossEntropyInBlocks is CrossEntropy of f32 or f64 logits whose vocabulary is calculated in blocks of equal size, so that the ranks
+// of a mesh axis may each have some of the blocks: Place or ShardingConstraint splits the last dimension of the logits over the
+// axis, and what ranks exchange of each token is two numbers for each block, and one for the label. The logits of a token are
+// never together, nor are their cotangents. blocks divides the vocabulary, and the number of ranks divides blocks. The result has
+// the same bits on all such meshes; other blocks, and CrossEntropy, sum in another order. Labels are those of CrossEntropy.
+func CrossEntropyInBlocks(logits, labels *graph.Value, blocks int) *graph.Value {
+	graph.Helper()
+	n := logits.Rank() - 1
+	if n < 0 || blocks < 1 || logits.Dim(-1)%blocks != 0 {
+		graph.Fail("cross entropy of logits %s in %d blocks, want blocks of equal size", logits.Type, blocks)
+	}
+	if d := logits.Type.DType; d != graph.F32 && d != graph.F64 {
+		graph.Fail("cross entropy in blocks of logits %s, want f32 or f64", logits.Type)
+	}
+	d, vocab := logits.Type.DType, logits.Dim(-1)
+	lead := logits.Type.Shape[:n]
+	x := Reshape(logits, slices.Concat(lead, []int{blocks, vocab / blocks})...)
+	dims := make([]int, n+1)
+	for i := range dims {
+		dims[i] = i
+	}
+	wide := func(v *graph.Value, like *graph.Value) *graph.Value {
+		return BroadcastInDim(v, like.Type.Shape, dims[:v.Rank()]...)
+	}
+	// Each block has its largest logit and a sum of exponentials relative to it.
+	most := StopGradient(ReduceMax(x, n+1))
+	sums := ReduceSum(Exp(Sub(x, wide(most, x))), n+1)
+	top := StopGradient(ReduceMax(most, n))
+	total := ReduceSum(Mul(sums, Exp(Sub(most, wide(top, most)))), n)
+	// One number of each token is not 0.
+	checked := AddScalar(Gather(Iota(logits.Tracer(), graph.I32, 0, vocab+1), Add(labels, FullLike(labels, 1)), 0), -1)
+	ids := Reshape(Iota(logits.Tracer(), graph.I32, 0, vocab), blocks, vocab/blocks)
+	all := BroadcastInDim(ids, x.Type.Shape, n, n+1)
+	own := ReduceSum(Where(Eq(all, wide(checked, all)), x, ZerosLike(x)), n, n+1)
+	loss := Sub(Add(Log(total), top), own)
+	return Mul(loss, ConvertElementType(Ge(labels, ZerosLike(labels)), d))
+}
+
+// LoadBalanceLoss returns the scalar
+//
+//	E / (K·T²) · Σ_t Σ_e scores[t,e] · demand[e]
+//
+// for scores f[T,E] and demand i32[E], the number of pairs that chose each expert
+// before drops. It is 1 when scores or choices are even, and up to E/K when all go
+// to the same experts. Its gradient reaches the router only through the scores. (Fedus,
+// Zoph, Shazeer: Switch Transformers, 2021, equation 4, for K choices.)
+func LoadBalanceLoss(scores, demand *graph.Value, choices int) *graph.Value {
+	graph.Helper()
+	s := flatten(scores)
+	tokens, experts := float64(s.Dim(0)), float64(s.Dim(1))
+	if tokens == 0 {
+		return Full(s.Tracer(), 0, s.Type.DType)
+	}
+	load := ConvertElementType(demand, s.Type.DType)
+	return MulScalar(ReduceSum(Mul(s, BroadcastInDim(load, s.Type.Shape, 1))), experts/(float64(choices)*tokens*tokens))
+}
+
+// RouterZLoss returns the mean over tokens of logsumexp(logits)², a scalar, for
+// logits [..,E]. It is computed in f32 or f64. It keeps logits small. (Zoph et al.: ST-MoE,
+// 2022, equation 5.)
+func RouterZLoss(logits *graph.Value) *graph.Value {
+	graph.Helper()
+	x := flatten(logits)
+	if x.Type.DType != graph.F64 && x.Type.DType != graph.F32 {
+		x = ConvertElementType(x, graph.F32)
+	}
+	tokens := float64(max(x.Dim(0), 1))
+	return MulScalar(ReduceSum(Square(LogSumExp(x, 1))), 1/tokens)
 }

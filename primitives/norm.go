@@ -11,6 +11,212 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
+// layerNormOp shifts and scales rows to mean 0 and variance 1, and then applies a gain
+// and a bias. layerNormGradOp gives the cotangent of its x, and layerNormGainGradOp those
+// of gain and bias.
+type (
+	layerNormOp         struct{ Eps float64 }
+	layerNormGradOp     struct{ Eps float64 }
+	layerNormGainGradOp struct {
+		Eps float64
+		// Tree, if it is not 0, is into how many blocks dimension 0 is cut. The rows of each
+		// are summed, and these sums are added in pairs, so that they do not depend on how many
+		// ranks have the blocks. They are f32 or f64.
+		Tree int
+	}
+)
+
+var (
+	_ primitive = layerNormOp{}
+	_ primitive = layerNormGradOp{}
+	_ primitive = layerNormGainGradOp{}
+
+	_ sharding.Blocked = layerNormGainGradOp{}
+)
+
+// LayerNorm returns (x - mean) / √(variance + eps) · gain + bias, with the mean and
+// the variance over the last dimension. x[..,D], gain[D] and bias[D] have one float
+// type; eps is at least 0. A row of equal elements with eps 0 is NaN.
+// Source: Ba, Kiros and Hinton, "Layer normalization" (2016).
+func LayerNorm(x, gain, bias *graph.Value, eps float64) *graph.Value {
+	return graph.Apply1(layerNormOp{eps}, x, gain, bias)
+}
+
+func (layerNormOp) Name() string         { return "layer_norm" }
+func (layerNormGradOp) Name() string     { return "layer_norm_grad" }
+func (layerNormGainGradOp) Name() string { return "layer_norm_gain_grad" }
+
+func (p layerNormOp) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 3); err != nil {
+		return nil, err
+	}
+	if _, err := rmsNormOp(p).Infer(in[:2]); err != nil {
+		return nil, err
+	}
+	return in[:1], parameterOf(in[0], in[2], "bias")
+}
+
+func (p layerNormGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
+	return rmsNormGradOp(p).Infer(in)
+}
+
+func (p layerNormGainGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
+	out, err := rmsNormGainGradOp{p.Eps, p.Tree}.Infer(in)
+	if err != nil {
+		return nil, err
+	}
+	return []graph.Type{out[0], out[0]}, nil
+}
+
+func (p layerNormOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	x, gain := e.In[0], e.In[1]
+	sums := graph.Apply(layerNormGainGradOp{Eps: p.Eps}, x, ct[0])
+	return []*graph.Value{graph.Apply1(layerNormGradOp(p), x, gain, ct[0]), sums[0], sums[1]}, nil
+}
+
+// normal returns (x - mean) / √(variance + eps), and 1 / √(variance + eps) repeated
+// along the rows.
+func (p layerNormOp) normal(x *graph.Value) (y, inv *graph.Value) {
+	y = Sub(x, rowMean(x))
+	inv = Rsqrt(AddScalar(rowMean(Mul(y, y)), p.Eps))
+	return Mul(y, inv), inv
+}
+
+func (p layerNormGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return differentiate(e, ct, func(in []*graph.Value) []*graph.Value {
+		c := Mul(in[2], overRows(in[1], in[0]))
+		y, inv := layerNormOp(p).normal(in[0])
+		return []*graph.Value{Mul(inv, Sub(Sub(c, rowMean(c)), Mul(y, rowMean(Mul(c, y)))))}
+	})
+}
+
+func (p layerNormGainGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return differentiate(e, ct, func(in []*graph.Value) []*graph.Value {
+		y, _ := layerNormOp{p.Eps}.normal(in[0])
+		return []*graph.Value{sumRows(Mul(in[1], y)), sumRows(in[1])}
+	})
+}
+
+func (layerNormOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+	n := c.Type(0).Rank()
+	return c.Place(sharding.Rows(n-1, []int{n, -1, -1}, []int{n}))
+}
+
+func (layerNormGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+	n := c.Type(0).Rank()
+	return c.Place(sharding.Rows(n-1, []int{n, -1, n}, []int{n}))
+}
+
+func (p layerNormGainGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+	dec, err := c.Place(sumOfRows(c.Type(0).Rank(), 2, 2))
+	if err == nil && p.Tree > 0 {
+		err = placeTree(c, &dec, p.Tree, 0, 0)
+	}
+	return dec, err
+}
+
+// InBlocks implements sharding.Blocked.
+func (p layerNormGainGradOp) InBlocks(e *graph.Eqn, in []sharding.Spec, blocks int) (graph.Primitive, error) {
+	p.Tree = blocks
+	rank := e.In[0].Type.Rank()
+	return p, firstInBlocks(e, in[0], kept(rank, []int{rank - 1}), blocks)
+}
+
+func (p layerNormOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return floatKernel(e, ops.LayerNorm, out, in, layerNormKernel[float32](p.Eps), layerNormKernel[float64](p.Eps))
+}
+
+func (p layerNormGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return floatKernel(e, ops.LayerNormGrad, out, in, layerNormGradKernel[float32](p.Eps), layerNormGradKernel[float64](p.Eps))
+}
+
+func (p layerNormGainGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	if p.Tree > 0 {
+		return emitTree(e, lowering.KernelSpec{Op: ops.LayerNormGainGrad | ops.Tree, Out: out, In: in}, p.Tree, 0, 0, func(run blockRun) exec.Kernel {
+			return inFloat(inTree(layerNormGainKernel[float32](p.Eps), 2, run), inTree(layerNormGainKernel[float64](p.Eps), 2, run))
+		})
+	}
+	return floatKernel(e, ops.LayerNormGainGrad, out, in, layerNormGainKernel[float32](p.Eps), layerNormGainKernel[float64](p.Eps))
+}
+
+func layerNormKernel[T float](eps float64) exec.Kernel {
+	return func(a *exec.Args) error {
+		x, gain, bias, y := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2]), data[T](a.Out[0])
+		rows, n := rowsOf(a.In[0].Type)
+		exec.Share(a, rows, rowGrain(n), layerNormRows[T]{y, x, gain, bias, n, eps})
+		return nil
+	}
+}
+
+func layerNormGradKernel[T float](eps float64) exec.Kernel {
+	return func(a *exec.Args) error {
+		x, gain, ct, dx := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2]), data[T](a.Out[0])
+		rows, n := rowsOf(a.In[0].Type)
+		exec.Share(a, rows, rowGrain(n), layerNormGradRows[T]{dx, x, gain, ct, n, eps})
+		return nil
+	}
+}
+
+func layerNormGainKernel[T float](eps float64) exec.Kernel {
+	return func(a *exec.Args) error {
+		x, ct := data[T](a.In[0]), data[T](a.In[1])
+		rows, n := rowsOf(a.In[0].Type)
+		mean, inv := exec.Make[float64](a, rows), exec.Make[float64](a, rows)
+		exec.Share(a, rows, rowGrain(n), moments[T]{mean, inv, x, n, eps})
+		sumColumns(a, columnSums[T]{sum: data[T](a.Out[0]), x: x, ct: ct, mean: mean, inv: inv, rows: rows})
+		sumColumns(a, columnSums[T]{sum: data[T](a.Out[1]), ct: ct, rows: rows})
+		return nil
+	}
+}
+
+type layerNormRows[T float] struct {
+	y, x, gain, bias []T
+	n                int
+	eps              float64
+}
+
+func (w *layerNormRows[T]) Piece(lo, hi int) {
+	lo, hi = lo*w.n, hi*w.n
+	norm.LayerNorm(w.y[lo:hi], w.x[lo:hi], w.gain, w.bias, w.n, w.eps)
+}
+
+type layerNormGradRows[T float] struct {
+	dx, x, gain, ct []T
+	n               int
+	eps             float64
+}
+
+func (w *layerNormGradRows[T]) Piece(lo, hi int) {
+	lo, hi = lo*w.n, hi*w.n
+	norm.LayerNormGrad(w.dx[lo:hi], w.x[lo:hi], w.gain, w.ct[lo:hi], w.n, w.eps)
+}
+
+type moments[T float] struct {
+	mean, inv []float64
+	x         []T
+	n         int
+	eps       float64
+}
+
+func (w *moments[T]) Piece(lo, hi int) {
+	norm.Moments(w.mean[lo:hi], w.inv[lo:hi], w.x[lo*w.n:hi*w.n], w.n, w.eps)
+}
+
+func (layerNormOp) Doc() graph.Doc {
+	return graph.Doc{Args: "x f[..,D], gain f[D], bias f[D]", Results: "f[..,D]", Formula: "y = (x - mean(x)) / √(mean((x - mean(x))²) + eps) · gain + bias",
+		Params: "eps: number ≥ 0", Notes: "Mean and variance of a row are summed in f64."}
+}
+
+func (layerNormGradOp) Doc() graph.Doc {
+	return graph.Doc{Args: "x f[..,D], gain f[D], ct f[..,D]", Results: "f[..,D]",
+		Formula: "dx = r · (c - mean(c) - y · mean(c·y)), c = ct · gain, y = (x - mean(x)) · r, r = 1/√(variance + eps)", Params: "eps: number ≥ 0"}
+}
+
+func (layerNormGainGradOp) Doc() graph.Doc {
+	return graph.Doc{Args: "x f[..,D], ct f[..,D]", Results: "f[D], f[D]",
+		Formula: "dgain = Σ ct · (x - mean(x)) / √(variance + eps), dbias = Σ ct over the rows", Params: "eps: number ≥ 0; tree: blocks of dimension 0 whose sums are added in pairs, for f32 or f64"}
+}
+
 // rmsNormOp divides rows by the root of their mean square.
 type rmsNormOp struct{ Eps float64 }
 
