@@ -29,7 +29,7 @@ var _ primitive = affineMatMulOp{}
 // f[N,K/groupSize]: element n,k of the matrix is q·scales[n,k/groupSize] +
 // biases[n,k/groupSize], where q is number k of row n of w, the first in the lowest bits of a
 // word. This is the layout of mlx.core.quantize, and of the files of mlx-lm. The product has
-// the bits of a product of x with the decoded matrix in f32, of which every element is rounded
+// the bits of a product of x with the decoded matrix in f32, where each element is rounded
 // after the product and after the sum.
 func AffineMatMul(x, w, scales, biases *graph.Value, bits, groupSize int) *graph.Value {
 	graph.Helper()
@@ -111,8 +111,8 @@ type groupedAffineMatMulOp struct {
 var _ primitive = groupedAffineMatMulOp{}
 
 // GroupedAffineMatMul returns rows[S,K] · w[e]ᵀ as [S,N], with w u32[E,N,K·bits/32] and scales
-// and biases f[E,N,K/groupSize], e being the expert of the row. AffineMatMul says what an
-// element of a matrix is. Rows past an expert's count stay zero.
+// and biases f[E,N,K/groupSize], where e is the expert of the row. Elements of a matrix are as in
+// AffineMatMul. Rows past an expert's count stay zero.
 func GroupedAffineMatMul(r Prepared, rows, w, scales, biases *graph.Value, bits, groupSize int) *graph.Value {
 	graph.Helper()
 	r.weights(w)
@@ -189,9 +189,8 @@ type affine struct {
 	GroupSize int
 }
 
-// AffineWeights returns the types of the weights that w is quantised to, of which the last
-// dimension is the row, and of their scales and of their biases. w has the element type of
-// the scales.
+// AffineWeights returns the types of the packed weights of w, and of their scales and biases, which have one
+// type. The last dimension of w is the row. w has the element type of the scales.
 func AffineWeights(w graph.Type, bits, groupSize int) (packed, scales graph.Type, err error) {
 	a := affine{bits, groupSize}
 	if err := a.check(); err != nil {
@@ -216,10 +215,10 @@ func (a affine) check() error {
 	return nil
 }
 
-// columns returns how many numbers a row of w has.
+// columns returns the length of a row of w in numbers.
 func (a affine) columns(w graph.Type) int { return w.Shape[w.Rank()-1] * 32 / a.Bits }
 
-// weights checks weights, scales and biases beside rows of element type d.
+// weights checks weights, scales and biases for rows of element type d.
 func (a affine) weights(w, scales, biases graph.Type, d graph.DType, rank int, shape string) error {
 	if err := a.check(); err != nil {
 		return err
@@ -265,10 +264,9 @@ func (a affine) cotangents(w, scales, biases, dense *graph.Value) (ds, db *graph
 	return sum(Mul(g, q), scales), sum(g, biases)
 }
 
-// affineKernel is the kernel of affineMatMulOp, and with align of groupedAffineMatMulOp,
-// whose last argument has the number of rows of each expert. Rows and results of f16 and
-// bf16 are f32 inside. Scales and biases stay as they are until they are used, because
-// those of experts without rows are not.
+// affineKernel is the kernel of affineMatMulOp and, with align, of groupedAffineMatMulOp. The last argument
+// of the latter is the number of rows of each expert. Rows and results of f16 and bf16 are widened to f32.
+// Scales and biases are widened when they are used, because experts without rows use none.
 func affineKernel(q affine, transpose bool, align *int) exec.Kernel {
 	return func(a *exec.Args) error {
 		if a.In[0].Type.DType == graph.F64 {
@@ -292,8 +290,8 @@ func affineProduct[T float](a *exec.Args, q affine, transpose bool, align *int) 
 	})
 }
 
-// affineTilesAt finds the weights, argument `at`, whose scales and biases are the next arguments, and
-// the rows and columns of a matrix.
+// affineTilesAt returns the decoder of the weights, argument `at`, and the rows and columns of a matrix.
+// Scales and biases are the next two arguments.
 func affineTilesAt[T float](q affine) func(a *exec.Args, at int) (_ decoder[T], n, k int) {
 	return func(a *exec.Args, at int) (_ decoder[T], n, k int) {
 		w := a.In[at]
@@ -346,7 +344,7 @@ func (t *affineTiles[T]) wholeGroups(tile []float32, row, n, c0, c1 int) {
 	blocks.DecodeAffine(tile, words[(row*t.k+c0)*t.Bits/8:], t.k*t.Bits/8, n, scales[:n*some], biases[:n*some], t.Bits, t.GroupSize)
 }
 
-// group sets dst to the elements of a row from element `from` on, all of which have one scale
+// group sets dst to the elements of a row from element `from` on, which share a scale
 // and one bias.
 func (t *affineTiles[T]) group(dst []T, w []uint32, from int, scale, bias T) {
 	if t.Bits == 8 {

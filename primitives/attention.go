@@ -21,12 +21,12 @@ type attentionOp struct {
 	Scale float64
 	// Full lets every query attend to all keys, instead of to those up to its position.
 	Full bool
-	// Window, if it is not 0, is to how many keys a query attends at most: those up to its
-	// position. It does not go with Full.
+	// Window, if not 0, is the number of keys up to its position that a query attends to. It
+	// excludes Full.
 	Window int
-	// SoftCap, if it is not 0, replaces a score s by SoftCap·tanh(s/SoftCap).
+	// SoftCap, if not 0, replaces a score s by SoftCap·tanh(s/SoftCap).
 	SoftCap float64
-	// Lengths, Start, Sinks and Bias say that these arguments follow q, k and v, in this order.
+	// Lengths, Start, Sinks and Bias are set if these arguments follow q, k and v, in this order.
 	Lengths, Start, Sinks, Bias bool
 }
 
@@ -39,12 +39,12 @@ type AttentionParams struct {
 	Scale float64
 	// Full lets every query attend to all keys, instead of to those up to its position.
 	Full bool
-	// Window, if it is not 0, is to how many keys a query attends at most: those up to its
-	// position. It does not go with Full.
+	// Window, if not 0, is the number of keys up to its position that a query attends to. It
+	// excludes Full.
 	Window int
-	// SoftCap, if it is not 0, replaces a score s by SoftCap·tanh(s/SoftCap), before the bias.
+	// SoftCap, if not 0, replaces a score s by SoftCap·tanh(s/SoftCap), before the bias.
 	SoftCap float64
-	// Lengths i32[B] are how many keys each sequence has; nil means R. Keys and values behind
+	// Lengths i32[B] are the numbers of keys of the sequences; nil means R. Keys and values after
 	// them are never read.
 	Lengths *graph.Value
 	// Start i32[B] are the positions of each sequence's first query; nil means that the last
@@ -65,10 +65,10 @@ type AttentionParams struct {
 //	s_ij = Scale q[b,i,n]·k[b,j,m],   m = n / (N/M)
 //
 // as out[B,S,N,V] and lse[B,N,S], which is f32 for bf16 and f16. Query i of a sequence is at
-// position R-S+i, or Lengths-S+i, or Start+i, and attends to the keys j up to it; AttentionParams
-// says what else there is. A query without keys has out 0 and lse -Inf. k and v have q's float
-// type; beside a q that is not f64 both may be of another type, f32, bf16, f16 or q8_0, as a cache
-// may be. Scores are never stored. A row of out has the same bits if its query comes alone.
+// position R-S+i, or Lengths-S+i, or Start+i, and attends to the keys j up to it, unless AttentionParams
+// states otherwise. A query without keys has out 0 and lse -Inf. k and v have q's float type. If q
+// is not f64, both may have another type, f32, bf16, f16 or q8_0, for caches. Scores are never
+// stored. A row of out does not depend on the other queries, not even in its last bit.
 func Attention(q, k, v *graph.Value, p AttentionParams) (out, lse *graph.Value) {
 	graph.Helper()
 	op, args := attentionOp{Scale: p.Scale, Full: p.Full, Window: p.Window, SoftCap: p.SoftCap}, []*graph.Value{q, k, v}
@@ -193,7 +193,7 @@ func (p attentionOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error
 	return grads, nil
 }
 
-// withoutSinks returns the parameters of the gradient, which lse tells what it needs of sinks.
+// withoutSinks returns the parameters of the gradient. It needs no sinks, because lse includes them.
 func (p attentionOp) withoutSinks() attentionOp {
 	p.Sinks = false
 	return p
@@ -205,7 +205,7 @@ func (p attentionOp) withoutSinks() attentionOp {
 // for that, every rank has all of them.
 type attentionFactors struct{ heads, lse, batch, sinks, bias []int }
 
-// placeHeads places attention, or its derivative. factors returns the factors for those of k and
+// placeHeads places attention, or its derivative. factors returns the factors, given the factors of k and
 // v. alone are the axes that split the heads of queries only.
 func placeHeads(c *sharding.Context, factors func(keys []int) sharding.Factors) (d sharding.Decision, alone []string, err error) {
 	n, m := c.Type(0).Shape[2], c.Type(1).Shape[2]
@@ -225,7 +225,7 @@ func factorsOf(bias graph.Type) attentionFactors {
 	return f
 }
 
-// optional adds the factors of optional arguments to those of the others.
+// optional adds the factors of optional arguments.
 func (p attentionOp) optional(c *sharding.Context, in [][]int) [][]int {
 	at := p.args(len(in))
 	f := factorsOf(graph.Type{})
@@ -375,9 +375,9 @@ func (h *attentionGrad[T]) add(i, first, last int) {
 	parts := h.Parts()
 	b, g := i/h.m, i%h.m
 	x := h.sequence(b)
-	at := x.Attend(h.dry, of(h.k, b, g, h.r, h.m, h.D), of(h.v, b, g, h.r, h.m, h.V))
+	at := x.Attend(h.dry, headRows(h.k, b, g, h.r, h.m, h.D), headRows(h.v, b, g, h.r, h.m, h.V))
 	defer at.Release()
-	dk, dv := of(h.dk, b, g, h.r, h.m, h.D), of(h.dv, b, g, h.r, h.m, h.V)
+	dk, dv := headRows(h.dk, b, g, h.r, h.m, h.D), headRows(h.dv, b, g, h.r, h.m, h.V)
 	for turn := first; turn < last; turn++ {
 		n := g*h.group + turn/parts - h.off
 		if h.dry != nil {
@@ -387,8 +387,8 @@ func (h *attentionGrad[T]) add(i, first, last int) {
 		if !elsewhere {
 			rows := (b*h.n + n) * h.s
 			from, to := h.Part(turn % parts)
-			at.Backward(of(h.q, b, n, h.s, h.n, h.D), of(h.out, b, n, h.s, h.n, h.V), kernel.From(h.lse, rows),
-				of(h.dout, b, n, h.s, h.n, h.V), kernel.From(h.dlse, rows), of(h.dq, b, n, h.s, h.n, h.D), h.biasOf(b, n), from, to)
+			at.Backward(headRows(h.q, b, n, h.s, h.n, h.D), headRows(h.out, b, n, h.s, h.n, h.V), kernel.From(h.lse, rows),
+				headRows(h.dout, b, n, h.s, h.n, h.V), kernel.From(h.dlse, rows), headRows(h.dq, b, n, h.s, h.n, h.D), h.biasOf(b, n), from, to)
 		}
 		if !h.sums.Wait(i, turn) {
 			return

@@ -16,8 +16,8 @@ import (
 )
 
 // Full returns a value of the given element type and shape with every element
-// equal to x, rounded once for a float type, in which a finite x must be finite. For an
-// integer type or bool, x must be a number of the type. Ranks exchange nothing to make it.
+// equal to x. For a float type x is rounded once, and a finite x must stay finite. For an
+// integer type or bool, x must be a number of the type. Ranks make it without an exchange.
 func Full(t *graph.Tracer, x float64, d graph.DType, shape ...int) *graph.Value {
 	if !holds(d, x) {
 		graph.Helper()
@@ -91,14 +91,14 @@ func isFill(v *graph.Value) bool {
 }
 
 // isZero reports whether v is the constant 0. A primitive that is linear in two
-// arguments together is linear in one of them if the other is 0, so that a
-// pending sum of that one may pass through.
+// arguments together is linear in one of them if the other is 0. A pending sum of
+// that argument may then pass through.
 func isZero(v *graph.Value) bool {
 	c, ok := fillOf(v)
 	return ok && math.Float64bits(c.Value) == 0
 }
 
-// fillOf returns the constant that v is, also behind a barrier.
+// fillOf returns v if it is a constant, also after a barrier.
 func fillOf(v *graph.Value) (c graph.FullOp, ok bool) {
 	if v = v.Origin(); v.Def != nil {
 		c, ok = v.Def.Prim.(graph.FullOp)

@@ -32,7 +32,7 @@ func ConvertElementType(x *graph.Value, d graph.DType) *graph.Value {
 
 func (convertElementTypeOp) Name() string { return "convert_element_type" }
 
-// Blocks marks a primitive whose argument and result may be weights in blocks.
+// Blocks marks a primitive taking and returning weights in blocks.
 func (convertElementTypeOp) Blocks() {}
 
 func (c convertElementTypeOp) Infer(in []graph.Type) ([]graph.Type, error) {
@@ -100,8 +100,8 @@ func (convertElementTypeOp) Doc() graph.Doc {
 // m/450000, and one of f8_e5m2 by at most |x|/8 + m/7000000000, if m is at least 2^-110. A
 // block with a NaN or an infinity becomes NaN when it is dequantised.
 //
-// Computes in f32. The gradient passes straight through: it is that of scales that are
-// constants and of codes that are not rounded.
+// Computes in f32. The gradient passes straight through, as if scales were constants and
+// codes were not rounded.
 func QuantizeF8(x *graph.Value, d graph.DType, block int) (codes, scales *graph.Value) {
 	graph.Helper()
 	if !d.IsF8() {
@@ -122,9 +122,9 @@ func largestF8(d graph.DType) float32 {
 	return array.E4M3(0x7e).Float32()
 }
 
-// DequantizeF8 returns codes f8[..,K] times their scales f32[..,K/block], each of which
-// belongs to as many elements, rounded once to element type d. It is the inverse of
-// QuantizeF8, whose block is K divided by the last size of scales.
+// DequantizeF8 returns codes f8[..,K] times their scales f32[..,K/block], rounded once to
+// element type d. Each scale applies to a block of elements. It is the inverse of QuantizeF8 with a
+// block of K divided by the last size of scales.
 func DequantizeF8(codes, scales *graph.Value, d graph.DType) *graph.Value {
 	graph.Helper()
 	if codes.Rank() == 0 || scales.Rank() != codes.Rank() || !slices.Equal(codes.Type.Shape[:codes.Rank()-1], scales.Type.Shape[:codes.Rank()-1]) {
@@ -163,10 +163,10 @@ type stochasticRoundOp struct{}
 
 var _ primitive = stochasticRoundOp{}
 
-// StochasticRound returns x f32 as bf16: of the two numbers around an element one at random, the nearer one as often as
-// makes x the mean. key u32[2] is a key as RandomKey makes it. The same elements are rounded up on every mesh. An infinity,
-// a NaN and what bf16 holds stay as they are; what is past the largest number is rounded to it or to an infinity. The
-// derivative is that of the mean. x must not be in expert order.
+// StochasticRound returns x f32 rounded to bf16 at random: up or down, with the probabilities that make x the mean. key u32[2]
+// is a key as RandomKey makes it. The same elements are rounded up on every mesh. Infinities, NaNs and numbers of bf16 are
+// unchanged. Numbers beyond the largest one of bf16 are rounded to it or to an infinity. The derivative is 1, the derivative
+// of the mean. x must not be in expert order.
 func StochasticRound(x, key *graph.Value) *graph.Value {
 	return graph.Apply1(stochasticRoundOp{}, x, key)
 }

@@ -13,7 +13,7 @@ import (
 
 // dotGeneralOp multiplies two arrays and sums over the contracted dimensions, as
 // jax.lax.dot_general does. The result's dimensions are the batch dimensions,
-// then the free ones of the first argument, then those of the second.
+// then the free dimensions of the first argument, then of the second.
 //
 // Products are summed over the contracted dimensions in row-major order of the
 // lists, by internal/kernel/gemm.Multiply: in f64 for f64 and in f32 for the other
@@ -31,13 +31,12 @@ type dotGeneralOp struct {
 	// DType is the element type of the result (JAX's preferred_element_type).
 	// Zero means the element type of the arguments, which then must be the same.
 	DType graph.DType
-	// Tree, if it is not 0, is into how many blocks the first contracted dimension is cut.
-	// The products are summed over each block and over the other contracted dimensions, and
-	// these sums are added in pairs, so that they do not depend on how many ranks have the
-	// blocks. The result is f32 or f64.
+	// Tree, if not 0, is the number of blocks of the first contracted dimension. Products are summed
+	// over each block and over the other contracted dimensions, and these sums are added in pairs, so
+	// that the result does not depend on the number of ranks. It is f32 or f64.
 	Tree int
 	// Precision is "" for the highest, HighPrecision or DefaultPrecision. Cotangents are computed
-	// with the same. Sums in a tree are of the highest.
+	// with the same precision. Sums in a tree have the highest.
 	Precision string
 }
 
@@ -91,7 +90,7 @@ func dot(d graph.DType, precision string, x, y *graph.Value, lc, rc, lb, rb []in
 
 func (dotGeneralOp) Name() string { return "dot_general" }
 
-// Blocks marks a primitive one of whose arguments may be weights in blocks.
+// Blocks marks a primitive with an argument that may be weights in blocks.
 func (dotGeneralOp) Blocks() {}
 
 func (p dotGeneralOp) Infer(in []graph.Type) ([]graph.Type, error) {
@@ -232,12 +231,11 @@ func (p dotGeneralOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, erro
 	return []*graph.Value{dx, dy}, nil
 }
 
-// adjoint returns the cotangent of v, an argument of a product whose result
-// has the cotangent g and whose other argument is o. vc, vb and vf are the
-// contracted, batch and free dimensions of v; oc, ob and `of` are those of o. The
-// dimensions `of` lie in g from dimension at on. adjoint chooses the order of the
-// operands that needs no transposition, if there is one; swapped says which order
-// it tries first.
+// adjoint returns the cotangent of v, an argument of a product with the other argument o and
+// the result's cotangent g. vc, vb and vf are the contracted, batch and free dimensions of
+// v; oc, ob and `of` are the same for o. The dimensions `of` are the dimensions of g from
+// `at` on. adjoint chooses the order of the operands without a transposition, if there is
+// one; swapped is the order to try first.
 func adjoint(precision string, v, g, o *graph.Value, vc, vb, vf, oc, ob, of []int, at int, swapped bool) *graph.Value {
 	gc, gb := make([]int, len(of)), make([]int, len(ob))
 	for i := range gc {
@@ -305,7 +303,7 @@ func (p dotGeneralOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 		linear = sharding.NotLinear // the sum is rounded, and not each of its terms
 	}
 	if p.Tree > 0 {
-		linear = sharding.NotLinear // what is pending is added up before, in its own order
+		linear = sharding.NotLinear // pending sums are completed first, in their own order
 	}
 	dec, err := c.Place(sharding.Factors{In: [][]int{l, r}, Out: [][]int{out}, Sum: sum, RowWise: true, Linear: linear})
 	if err == nil && p.Tree > 0 {

@@ -116,9 +116,9 @@ type multiplier[E, R any] func(dry *kernel.Dry, m, n, k int, a []E, ars, acs int
 const (
 	// A piece of at least this many multiplications is worth a goroutine.
 	dotGrain = 1 << 21
-	// Reading an element of the matrix from memory takes as long as so many multiplications.
+	// Reading an element of the matrix from memory takes the time of dotRead multiplications.
 	dotRead = 32
-	// Up to so many rows, pieces are whole vectors of columns.
+	// Up to dotStreams rows, pieces are whole vectors of columns.
 	dotStreams = 4
 	// A piece of at least this many rows is worth the copy that it makes of the whole
 	// matrix that the rows are multiplied with.
@@ -163,8 +163,8 @@ func multiply[E, R array.Elem](a *exec.Args, z []R, l, r operand, mul multiplier
 }
 
 // cutsColumns reports whether threads share the columns of a result of m by n, and not its
-// rows. copied says that a product copies the whole matrix that its rows are multiplied
-// with; every thread that has some of the rows then makes that copy. Measured: 256 rows of
+// rows. copied is set if a product copies the whole matrix; every thread with some of the
+// rows then makes that copy. Measured: 256 rows of
 // bf16 times 1024 by 1024, in 2 pieces one after the other, took 1.36 ms for pieces of rows
 // and 1.27 for pieces of columns, and in 8 pieces 1.64 and 1.28.
 func cutsColumns(batches, m, n, threads int, copied bool) bool {
@@ -265,8 +265,8 @@ func operandOf(a *exec.Args, x array.Array, dims operandDims) operand {
 	return o
 }
 
-// merge returns the size and the stride of dims taken as one dimension, of which
-// the last of dims varies fastest. ok is false if they have no common stride.
+// merge returns the size and the stride of dims as one dimension; the last of dims varies
+// fastest. ok is false if they have no common stride.
 func merge(shape, strides, dims []int) (size, stride int, ok bool) {
 	size, stride, ok = 1, 1, true
 	for i := len(dims) - 1; i >= 0; i-- {
@@ -300,10 +300,9 @@ func intGemm[E int64 | int32 | uint32 | uint8](dry *kernel.Dry, m, n, k int, a [
 	}
 }
 
-// dotBlocks returns the kernel of a product with weights in blocks, which are argument
-// number `weights`. Their dimensions are `batch` batch dimensions, then free ones, then
-// the contracted one. dims are the dimensions of the other argument, whose rows are
-// rounded to int8.
+// dotBlocks returns the kernel of a product with weights in blocks, argument number
+// `weights`. Their dimensions are `batch` batch dimensions, then free ones, then the contracted
+// one. The rows of the other argument, with dimensions dims, are rounded to int8.
 func dotBlocks(weights, batch int, dims operandDims) exec.Kernel {
 	return func(a *exec.Args) error {
 		w, x, z := a.In[weights], inType(a, a.In[1-weights], graph.F32), a.Out[0]

@@ -16,14 +16,14 @@ import (
 )
 
 // dynamicSliceOp takes a box of a known size out of its first argument. The other
-// arguments say where the box begins.
+// arguments are the box's start indices.
 type dynamicSliceOp struct {
 	SliceSizes []int
 }
 
 var _ primitive = dynamicSliceOp{}
 
-// DynamicSlice returns the box of the given sizes that begins at the start
+// DynamicSlice returns the box of the given sizes at the start
 // indices, scalars i32[], one per dimension. A start index at which the box would
 // not fit is replaced by the nearest one at which it does; a negative one becomes 0.
 func DynamicSlice(x *graph.Value, start []*graph.Value, sizes ...int) *graph.Value {
@@ -272,18 +272,18 @@ func (cacheUpdateOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		if len(update.Bytes()) == 0 {
 			return nil
 		}
-		exec.Share(a, len(start), 1+cheap/max(update.Type.Len()/len(start), 1), rowsWritten{y, update, start})
+		exec.Share(a, len(start), 1+cheap/max(update.Type.Len()/len(start), 1), cacheRowWrite{y, update, start})
 		return nil
 	}})
 }
 
-// rowsWritten is the work of writing an update's rows, a sequence at a time.
-type rowsWritten struct {
+// cacheRowWrite is the work of writing an update's rows, a sequence at a time.
+type cacheRowWrite struct {
 	y, update array.Array
 	start     []int32
 }
 
-func (w *rowsWritten) Piece(lo, hi int) {
+func (w *cacheRowWrite) Piece(lo, hi int) {
 	n := w.update.Type.Len() / len(w.start) // elements of a sequence
 	width := n / w.update.Type.Shape[1]
 	room := w.y.Type.Shape[1] * width
@@ -292,8 +292,8 @@ func (w *rowsWritten) Piece(lo, hi int) {
 	}
 }
 
-// write sets n elements of y from `to` on to those of the update from `from` on.
-func (w *rowsWritten) write(to, from, n int) {
+// write sets n elements of y from `to` on to the elements of the update from `from` on.
+func (w *cacheRowWrite) write(to, from, n int) {
 	y, x := w.y, w.update
 	switch {
 	case x.Type.DType == y.Type.DType:

@@ -42,7 +42,7 @@ func Neg(x *graph.Value) *graph.Value { return graph.Apply1(elementwiseOf(ops.Ne
 // positive counterpart, is unchanged. The derivative at 0 is 1, as in JAX.
 func Abs(x *graph.Value) *graph.Value { return graph.Apply1(elementwiseOf(ops.Abs), x) }
 
-// Sign returns -1, 0 or 1; the sign of -0 is -0 and that of NaN is NaN.
+// Sign returns -1, 0 or 1. The sign of -0 is -0, and the sign of NaN is NaN.
 func Sign(x *graph.Value) *graph.Value { return graph.Apply1(elementwiseOf(ops.Sign), x) }
 
 // Square returns x². Integers wrap.

@@ -18,12 +18,12 @@ type integer interface{ uint8 | uint32 | int32 | int64 }
 type number interface{ integer | float }
 
 const (
-	// These are the least numbers of elements that are worth a goroutine: swift
-	// where memory limits the speed, cheap where an element takes about a
-	// nanosecond, and dear where it takes ten.
+	// These are the least numbers of elements worth a goroutine: swift if memory
+	// limits the speed, cheap if an element takes about a nanosecond, and dear if it
+	// takes ten.
 	swift, cheap, dear = 1 << 19, 1 << 17, 1 << 14
-	// tile is how many elements of bf16 and f16 are widened at a time, few
-	// enough that they stay in the first-level cache.
+	// tile is the number of elements of bf16 and f16 widened at a time. They stay
+	// in the first-level cache.
 	tile = 1024
 )
 

@@ -18,9 +18,9 @@ type (
 	embeddingOp     struct{}
 	embeddingGradOp struct {
 		Num int
-		// Tree, if it is not 0, is into how many blocks the first dimension of the ids is cut.
-		// The rows of each are added to a table of zeros, and the tables in pairs, so that sums
-		// do not depend on how many ranks have the blocks. Rows are f32 or f64.
+		// Tree, if not 0, is the number of blocks of the first dimension of the ids. The rows of
+		// each block are added to a table of zeros, and the tables in pairs, so that sums do not
+		// depend on the number of ranks. Rows are f32 or f64.
 		Tree int
 	}
 )
@@ -39,7 +39,7 @@ func Embedding(table, ids *graph.Value) *graph.Value {
 	return graph.Apply1(embeddingOp{}, table, ids)
 }
 
-// Blocks says that the table may be weights in blocks.
+// Blocks marks a primitive taking weights in blocks.
 func (embeddingOp) Blocks() {}
 
 func (embeddingOp) Name() string     { return "embedding" }
@@ -170,12 +170,12 @@ func (p embeddingGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) erro
 func lookUp(a *exec.Args) error {
 	table, ids, out := a.In[0].Bytes(), data[int32](a.In[1]), a.Out[0].Bytes()
 	n := int(graph.Type{DType: a.In[0].Type.DType, Shape: a.In[0].Type.Shape[1:]}.Bytes())
-	exec.Share(a, len(ids), 1+4*cheap/(1+n), rowsLookedUp{out, table, ids, n})
+	exec.Share(a, len(ids), 1+4*cheap/(1+n), rowLookup{out, table, ids, n})
 	return nil
 }
 
-// lookUpPart returns the kernel for a table of whose `all` rows the rank has those that axes give it. Rows of others are -0,
-// which changes no bit of what is added to it.
+// lookUpPart returns the kernel for a table of `all` rows, split over axes. Rows of other ranks are -0, which changes no bit
+// of a sum.
 func lookUpPart(axes []string, all int, s sharding.Spec, t graph.Type) exec.Kernel {
 	return func(a *exec.Args) error {
 		return checkIDs(a, s, t, a.In[1], 0, all, "id", func(a *exec.Args) error {
@@ -199,13 +199,13 @@ func lookUpPart(axes []string, all int, s sharding.Spec, t graph.Type) exec.Kern
 	}
 }
 
-type rowsLookedUp struct {
+type rowLookup struct {
 	out, table []byte
 	ids        []int32
 	n          int // bytes of a row
 }
 
-func (w *rowsLookedUp) Piece(lo, hi int) {
+func (w *rowLookup) Piece(lo, hi int) {
 	n := w.n
 	for i := lo; i < hi; i++ {
 		copy(w.out[i*n:][:n], w.table[int(w.ids[i])*n:][:n])
@@ -218,17 +218,17 @@ func addRows[T float](a *exec.Args) error {
 	ids, ct, table := data[int32](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
 	n := a.Out[0].Type.Shape[1]
 	clear(table)
-	exec.Share(a, n, max(16, cheap/(1+len(ids))), columnsAdded[T]{table, ct, ids, n})
+	exec.Share(a, n, max(16, cheap/(1+len(ids))), columnAddition[T]{table, ct, ids, n})
 	return nil
 }
 
-type columnsAdded[T float] struct {
+type columnAddition[T float] struct {
 	table, ct []T
 	ids       []int32
 	n         int
 }
 
-func (w *columnsAdded[T]) Piece(lo, hi int) {
+func (w *columnAddition[T]) Piece(lo, hi int) {
 	for i, id := range w.ids {
 		dst := w.table[int(id)*w.n:][lo:hi]
 		vector.Add(dst, dst, w.ct[i*w.n:][lo:hi])
@@ -246,8 +246,8 @@ func (embeddingGradOp) Doc() graph.Doc {
 }
 
 // addRowsInTree returns addRows for the rows of a run of blocks. For each row of the table the
-// rows of each block are added in the order of the ids, and these sums in pairs; a block that
-// has no row of it adds nothing.
+// rows of each block are added in the order of the ids, and these sums in pairs. A block without
+// such a row adds nothing.
 func addRowsInTree[T float](run blockRun) exec.Kernel {
 	return func(a *exec.Args) error {
 		ids, ct, table := data[int32](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
@@ -268,13 +268,13 @@ func addRowsInTree[T float](run blockRun) exec.Kernel {
 			order[next[id]] = int32(i)
 			next[id]++
 		}
-		exec.Share(a, num, 1+cheap/(1+n*(1+len(ids)/max(num, 1))), treeRowsAdded[T]{table, ct, start, order, n, run.n, each,
+		exec.Share(a, num, 1+cheap/(1+n*(1+len(ids)/max(num, 1))), treeRowAddition[T]{table, ct, start, order, n, run.n, each,
 			exec.RoomsOf[T](a, n*treeDepth(run.n))})
 		return nil
 	}
 }
 
-type treeRowsAdded[T float] struct {
+type treeRowAddition[T float] struct {
 	table, ct    []T
 	start, order []int32 // the ids that name row v are order[start[v]:start[v+1]], ascending
 	n            int
@@ -282,7 +282,7 @@ type treeRowsAdded[T float] struct {
 	rooms        *exec.Rooms[T]
 }
 
-func (w *treeRowsAdded[T]) Piece(lo, hi int) {
+func (w *treeRowAddition[T]) Piece(lo, hi int) {
 	room := w.rooms.Take()
 	for v := lo; v < hi; v++ {
 		if list := w.order[w.start[v]:w.start[v+1]]; len(list) > 0 {
@@ -291,9 +291,9 @@ func (w *treeRowsAdded[T]) Piece(lo, hi int) {
 	}
 }
 
-// sum sets dst, zeros, to the sum of the rows of list, which are those of `count` blocks from
-// block `first` on.
-func (w *treeRowsAdded[T]) sum(dst []T, list []int32, first, count int, room []T) {
+// sum sets dst, zeros, to the sum of the rows of list, the rows of `count` blocks from block
+// `first` on.
+func (w *treeRowAddition[T]) sum(dst []T, list []int32, first, count int, room []T) {
 	if count == 1 {
 		for _, i := range list {
 			vector.Add(dst, dst, w.ct[int(i)*w.n:][:w.n])

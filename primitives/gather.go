@@ -21,7 +21,7 @@ type gatherOp struct {
 var _ primitive = gatherOp{}
 
 // Gather returns x's elements along the axis at the indices, i32 of any shape. For
-// axis 0 these are rows, such as those of an embedding table. x[A,N,B] and
+// axis 0 these are rows, such as rows of an embedding table. x[A,N,B] and
 // indices[I] with axis 1 give [A,I,B]. An index that is negative or not less than
 // the size of the axis makes the run fail.
 func Gather(x, indices *graph.Value, axis int) *graph.Value {
@@ -30,7 +30,7 @@ func Gather(x, indices *graph.Value, axis int) *graph.Value {
 
 func (gatherOp) Name() string { return "gather" }
 
-// Blocks says that weights in blocks are gathered as they are.
+// Blocks marks a primitive moving weights in blocks.
 func (gatherOp) Blocks() {}
 
 func (g gatherOp) Infer(in []graph.Type) ([]graph.Type, error) {
@@ -172,8 +172,8 @@ func (s scatterAddOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 // and with zeros on the others.
 func (s scatterAddOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	summed := in[1].Spec.Axes()
-	// The result must not lie in the memory of the indices or the updates, which are
-	// read after elements of the result are written.
+	// The result must not alias the indices or the updates, because they are read after
+	// elements of the result are written.
 	apart := !in[1].Type.Equal(out[0].Type) && !in[2].Type.Equal(out[0].Type)
 	return e.Emit(lowering.KernelSpec{Op: ops.ScatterAdd, Out: out, In: in, InPlace: apart, Kernel: func(a *exec.Args) error {
 		_, n, _ := a.In[0].Type.Around(s.Axis)
@@ -189,7 +189,7 @@ func (s scatterAddOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}})
 }
 
-// add adds the updates to the result, which holds what they are added to.
+// add adds the updates to the elements of the result.
 func (s scatterAddOp) add(a *exec.Args) error {
 	y, updates, axis := a.Out[0], a.In[2], s.Axis
 	if updates.Type.Len() == 0 || y.Type.Len() == 0 {
@@ -215,8 +215,8 @@ func (s scatterAddOp) add(a *exec.Args) error {
 	return nil
 }
 
-// targets says which indices name each target, an element of the axis: the positions of
-// the indices that name t are order[start[t]:start[t+1]], ascending.
+// targets lists the indices of each target, an element of the axis: the positions of the indices
+// equal to t are order[start[t]:start[t+1]], ascending.
 type targets struct{ start, order []int }
 
 func sortByTarget(indices []int32, n int) targets {
@@ -235,13 +235,13 @@ func sortByTarget(indices []int32, n int) targets {
 	return t
 }
 
-// scatterBlock is how many elements of a row are added at a time: their sums stay in a cache, and
-// take little memory where a row is a whole matrix.
+// scatterBlock is the number of elements of a row added at a time. Their sums stay in a cache, and
+// take little memory if a row is a whole matrix.
 const scatterBlock = 4096
 
-// eachRow calls f, in parallel, for the blocks of the rows along the axis to which something is
-// added: with where the block begins in y and its size, and the places of its updates, which lie
-// at elements at+i·row of the updates.
+// eachRow calls f, in parallel, for each block of the rows along the axis that have updates. f gets the
+// first element of the block in y, its size, and the numbers i of its updates, which are at elements
+// at+i·row of the updates.
 func (by targets) eachRow(a *exec.Args, y array.Array, axis int, begin func() func(to, n, at, row int, from []int)) {
 	outer, n, inner := y.Type.Around(axis)
 	count, blocks := len(by.order), (inner+scatterBlock-1)/scatterBlock
@@ -353,7 +353,7 @@ func (t takeAlongAxisOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, e
 	return []*graph.Value{graph.Apply1(addAlongAxisOp{t.Axis, e.In[0].Dim(t.Axis)}, ct[0], e.In[1]), nil}, nil
 }
 
-// Shard lets the axis of the indices be split, but not that of x.
+// Shard allows the axis of the indices to be split, but not the axis of x.
 func (t takeAlongAxisOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	index := sharding.Elementwise(c.Type(1), 1, 0, 0).In[0]
 	x := slices.Clone(index)
@@ -404,16 +404,16 @@ func takeAlong(a *exec.Args, dst, src array.Array, index []int32, axis int) {
 }
 
 func takeLines[T any](a *exec.Args, dst, src []T, index []int32, outer, n, m, inner int) {
-	exec.Share(a, outer, 1+dear/(1+m*inner), linesTaken[T]{dst, src, index, n, m, inner})
+	exec.Share(a, outer, 1+dear/(1+m*inner), lineSelection[T]{dst, src, index, n, m, inner})
 }
 
-type linesTaken[T any] struct {
+type lineSelection[T any] struct {
 	dst, src    []T
 	index       []int32
 	n, m, inner int
 }
 
-func (w *linesTaken[T]) Piece(lo, hi int) {
+func (w *lineSelection[T]) Piece(lo, hi int) {
 	for o := lo; o < hi; o++ {
 		for i := range w.m {
 			for j := range w.inner {
@@ -490,18 +490,18 @@ func addAlong[T float](axis int) exec.Kernel {
 		x, index, y := data[T](a.In[0]), data[int32](a.In[1]), data[T](a.Out[0])
 		outer, m, inner := a.In[0].Type.Around(axis)
 		n := a.Out[0].Type.Shape[axis]
-		exec.Share(a, outer, 1+dear/(1+(m+n)*inner), linesAdded[T]{y, x, index, n, m, inner})
+		exec.Share(a, outer, 1+dear/(1+(m+n)*inner), lineAddition[T]{y, x, index, n, m, inner})
 		return nil
 	}
 }
 
-type linesAdded[T float] struct {
+type lineAddition[T float] struct {
 	y, x        []T
 	index       []int32
 	n, m, inner int
 }
 
-func (w *linesAdded[T]) Piece(lo, hi int) {
+func (w *lineAddition[T]) Piece(lo, hi int) {
 	clear(w.y[lo*w.n*w.inner : hi*w.n*w.inner])
 	for o := lo; o < hi; o++ {
 		for i := range w.m {
@@ -530,9 +530,9 @@ func position(a *exec.Args, s sharding.Spec, t graph.Type, flat int) []int {
 	return idx
 }
 
-// Primitives with an argument of indices have the method BadIndex. It returns the error for an
-// index that is not below n. The index is element flat of the rank's part of that argument, which has
-// type t and placement s. a has the mesh and the rank. Devices that find such an index call it.
+// Primitives with an argument of indices have the method BadIndex, which devices call. It returns the error
+// for an index that is not below n. The index is element flat of the rank's shard of that argument, which has
+// type t and placement s. a has the mesh and the rank.
 
 func (embeddingOp) BadIndex(a *exec.Args, s sharding.Spec, t graph.Type, flat int, id int32, n int) error {
 	return idError(a, s, t, flat, id, 0, n, "id")

@@ -15,7 +15,7 @@ import (
 )
 
 // groupedMatMulOp multiplies every row by the matrix of the row's expert. Rows
-// are in expert order, as DispatchOp makes them.
+// are in expert order, as dispatched.
 //
 // The matrices may be weights in blocks. With Transpose, which is the layout of GGUF
 // files, rows of f32 and narrower types are then rounded to int8, as blocks.Multiply
@@ -23,7 +23,7 @@ import (
 type groupedMatMulOp struct {
 	// Transpose multiplies by the transposed matrices.
 	Transpose bool
-	// Precision is that of dotGeneralOp.
+	// Precision is as in dotGeneralOp.
 	Precision string
 }
 
@@ -47,7 +47,7 @@ func GroupedMatMulTransposed(r Prepared, rows, w *graph.Value) *graph.Value {
 
 func (groupedMatMulOp) Name() string { return "grouped_matmul" }
 
-// Blocks marks a primitive whose weights may be in blocks.
+// Blocks marks a primitive taking weights in blocks.
 func (groupedMatMulOp) Blocks() {}
 
 func (g groupedMatMulOp) Infer(in []graph.Type) ([]graph.Type, error) {
@@ -102,8 +102,8 @@ func (g groupedMatMulOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, e
 	return []*graph.Value{dx, dw, nil}, nil
 }
 
-// expertRows returns the layer that dispatched the rows with placement s, or an
-// error that says what is wrong with the rows.
+// expertRows returns the layer that dispatched the rows with placement s. It is an error if
+// the rows are not in the expert order of the routing.
 func expertRows(s sharding.Spec, routing *graph.Value, what string, experts int) (epLayer, error) {
 	if s.Ragged == nil {
 		return epLayer{}, fmt.Errorf("%s are not in expert order; give it what ep_dispatch made, after row-wise primitives and grouped_matmul", what)
@@ -167,8 +167,8 @@ func (g groupedMatMulOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return d, l.expertsOver(c, &d.In[1], &d.In[2], d.In[0].Ragged.Tokens)
 }
 
-// withoutExperts returns a context in which the routing, argument 2, and the first
-// dimension of argument w, if w is not negative, are whole. The axes that split these
+// withoutExperts returns a context where the routing, argument 2, and the first
+// dimension of argument w, if w is not negative, are whole. The axes that split them
 // follow from the axes that split the rows.
 func withoutExperts(c *sharding.Context, w int) *sharding.Context {
 	d := *c

@@ -18,12 +18,11 @@ import (
 // gradient of groupedMatMulOp with respect to the weights.
 type groupedOuterOp struct {
 	Experts int
-	// Tree, if it is not 0, is into how many blocks the tokens are cut. The products of an
-	// expert's rows are summed over the tokens of each block, and these sums are added in
-	// pairs, so that they do not depend on how many ranks have the tokens. The rows are f32 or
-	// f64.
+	// Tree, if not 0, is the number of blocks of the tokens. The products of an expert's rows are
+	// summed over the tokens of each block, and these sums are added in pairs, so that the result
+	// does not depend on the number of ranks. The rows are f32 or f64.
 	Tree int
-	// Precision is that of dotGeneralOp.
+	// Precision is as in dotGeneralOp.
 	Precision string
 }
 
@@ -136,8 +135,8 @@ type expertProducts[E any] struct {
 	h, f    int
 }
 
-// expertProductsOf returns the products of a's arguments x, y and the rows of each expert, and into how many
-// pieces they may be cut, of which grain are worth a goroutine. It writes zeros for experts without rows.
+// expertProductsOf returns the products of a's arguments x, y and the rows of each expert, the number of pieces
+// into which they may be cut, and the number of pieces worth a goroutine. It writes zeros for experts without rows.
 func expertProductsOf[E gemm.Number](a *exec.Args, align int) (p expertProducts[E], pieces, grain int) {
 	h, f := a.In[0].Type.Shape[1], a.In[1].Type.Shape[1]
 	if h == 0 || f == 0 {

@@ -57,7 +57,7 @@ func productOf(p *lowering.Peephole, b int, op ops.Op) (m rowProduct, ok bool) {
 	return rowProduct{in, i, prim, in.In[0], in.In[1], in.In[2]}, true
 }
 
-// joined returns the instruction that takes the place of the product and other
+// spanJoin returns the instruction that takes the place of the product and other
 // instructions, with the given results and arguments. It has the primitive and the rows of
 // the product.
 func (m *rowProduct) joined(op ops.Op, pos graph.Pos, out, in []int, h lowering.Host) lowering.Instr {

@@ -33,8 +33,8 @@ func inFloat(f32, f64 exec.Kernel) exec.Kernel {
 	}
 }
 
-// ofFloat is inFloat for a kernel whose result has element type d and some of whose
-// arguments are always f64.
+// ofFloat is inFloat for a kernel with a result of element type d and with arguments that may be f64 for
+// any d.
 func ofFloat(d graph.DType, f32, f64 exec.Kernel) exec.Kernel {
 	switch d {
 	case graph.F64:
@@ -108,8 +108,8 @@ func wide(a *exec.Args, out, xs []array.Array) []array.Array {
 	return out
 }
 
-// room returns an array in scratch memory, whose elements are not set. In a dry run it has
-// no memory.
+// room returns an array in scratch memory with undefined elements. In a dry run it has no
+// memory.
 func room(a *exec.Args, t graph.Type) array.Array {
 	mem := exec.MakeDirty[uint8](a, int(t.Bytes()))
 	if a.Dry() != nil {
@@ -148,8 +148,8 @@ func (w *conversion) Piece(lo, hi int) {
 	}
 }
 
-// convertTile sets n elements of dst from `to` on to those of src from `from` on. For the
-// conversions of mixed-precision training it does not allocate, as array.Convert would.
+// convertTile sets n elements of dst from `to` on to the elements of src from `from` on. Unlike
+// array.Convert it does not allocate for the conversions of mixed-precision training.
 func convertTile(dst array.Array, to int, src array.Array, from, n int) error {
 	switch [2]graph.DType{src.Type.DType, dst.Type.DType} {
 	case [2]graph.DType{graph.BF16, graph.F32}:
@@ -181,14 +181,14 @@ func convertTile(dst array.Array, to int, src array.Array, from, n int) error {
 // data is array.Data, under a shorter name.
 func data[E array.Elem](a array.Array) []E { return array.Data[E](a) }
 
-// linesAtOnce is how many lines are copied at a time if their elements do not lie side by
-// side: a cache line of float32.
+// linesAtOnce is the number of lines copied at a time if their elements are not contiguous: a
+// cache line of float32.
 const linesAtOnce = 16
 
 // eachLine calls f, in parallel, with every line along an axis of some arguments and
-// results, which are all of type t; k is the number of the line. f gets the elements of
-// a line side by side, in copies where they do not lie so. The result for a line
-// therefore does not depend on how many lines a mesh leaves on a rank.
+// results, which are all of type t; k is the number of the line. f gets contiguous lines,
+// which are copies if the axis is not the last one. The result for a line therefore does not
+// depend on the number of lines on a rank.
 func eachLine[T float](a *exec.Args, t graph.Type, axis int, in, out [][]T, f func(k int, in, out [][]T)) {
 	outer, n, inner := t.Around(axis)
 	if inner == 1 {
@@ -257,22 +257,21 @@ func words[T float](x []T) []uint32 {
 	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
 
-// What kernels have to do with dry runs, which count the memory that kernels take; see
-// exec.Dry. Kernels that are safe in a dry run read elements only in pieces of Work, and
-// pieces of a Taker take their arguments by kernel.From.
+// Dry runs count the memory of kernels; see exec.Dry. Kernels that are safe in a dry run read elements
+// only in pieces of Work, and pieces of a Taker take their arguments by kernel.From.
 
-// floatKernel emits a kernel that widens what is narrower than f32; see inFloat.
+// floatKernel emits a kernel computing in f32 or f64; see inFloat.
 func floatKernel(e *lowering.Emitter, op ops.Op, out, in []lowering.Buf, f32, f64 exec.Kernel) error {
 	return e.Emit(lowering.KernelSpec{Op: op, Out: out, In: in, Dry: widening(), Kernel: inFloat(f32, f64)})
 }
 
-// widening is the dry run of inFloat for kernels that take little memory themselves.
+// widening is the dry run of inFloat for kernels that need little memory themselves.
 func widening() exec.Kernel {
 	nothing := func(*exec.Args) error { return nil }
 	return inFloat(nothing, nothing)
 }
 
-// counted returns the dry run of k that takes counts, the rows of each expert, as its last
+// counted returns the dry run of k with counts, the rows of each expert, as the last
 // argument.
 func counted(counts []int32, k exec.Kernel) exec.Kernel {
 	return func(a *exec.Args) error {
@@ -283,10 +282,9 @@ func counted(counts []int32, k exec.Kernel) exec.Kernel {
 	}
 }
 
-// likelyCounts returns a guess of how many rows each expert on a rank has. The rows have
-// these global and local types, and each rank has `experts` experts. The guess is that all
-// ranks have equally many rows, which half of their experts share: how many rows an expert
-// has decides whether a product copies its matrix.
+// likelyCounts returns likely numbers of rows of the experts on a rank. The rows have these global and local
+// types, and each rank has `experts` experts. All ranks are assumed to have equally many rows, shared by half
+// of their experts: the number of rows of an expert decides whether a product copies its matrix.
 func likelyCounts(global, local graph.Type, experts, ranks int) []int32 {
 	left := min((global.Shape[0]+ranks-1)/ranks, local.Shape[0])
 	each := 2 * ((left + experts - 1) / max(experts, 1))
@@ -304,8 +302,7 @@ func likelyRows(p *lowering.Peephole, rows, weights int) []int32 {
 	return likelyCounts(b.Global, b.Type, p.Bufs[weights].Type.Shape[0], p.Mesh.Ranks())
 }
 
-// oneExpert returns counts by which one expert has all rows, of type x, and the other
-// experts of the weights w none.
+// oneExpert returns counts with all rows, of type x, for one of the experts of the weights w.
 func oneExpert(x, w graph.Type) []int32 {
 	counts := make([]int32, w.Shape[0])
 	if len(counts) > 0 {

@@ -175,11 +175,11 @@ func (crossEntropyGradOp) Doc() graph.Doc {
 		Notes: "Rows with label -1 are 0."}
 }
 
-// CrossEntropyInBlocks is CrossEntropy of f32 or f64 logits whose vocabulary is calculated in blocks of equal size, so that the ranks
-// of a mesh axis may each have some of the blocks: Place or ShardingConstraint splits the last dimension of the logits over the
-// axis, and what ranks exchange of each token is two numbers for each block, and one for the label. The logits of a token are
-// never together, nor are their cotangents. blocks divides the vocabulary, and the number of ranks divides blocks. The result has
-// the same bits on all such meshes; other blocks, and CrossEntropy, sum in another order. Labels are those of CrossEntropy.
+// CrossEntropyInBlocks is CrossEntropy of f32 or f64 logits, computed in equal blocks of the vocabulary. The last dimension of the
+// logits may be split over mesh axes by Place or ShardingConstraint. The ranks then exchange, for each token, two numbers per block
+// and one for the label, and never gather logits or their cotangents. blocks divides the vocabulary, and the number of ranks divides
+// blocks. The result has the same bits on all such meshes. CrossEntropy, and other numbers of blocks, sum in another order. Labels are
+// as in CrossEntropy.
 func CrossEntropyInBlocks(logits, labels *graph.Value, blocks int) *graph.Value {
 	graph.Helper()
 	n := logits.Rank() - 1

@@ -19,9 +19,9 @@ type (
 	layerNormGradOp     struct{ Eps float64 }
 	layerNormGainGradOp struct {
 		Eps float64
-		// Tree, if it is not 0, is into how many blocks dimension 0 is cut. The rows of each
-		// are summed, and these sums are added in pairs, so that they do not depend on how many
-		// ranks have the blocks. They are f32 or f64.
+		// Tree, if not 0, is the number of blocks of dimension 0. The rows of each block are
+		// summed, and these sums are added in pairs, so that the result does not depend on the
+		// number of ranks. It is f32 or f64.
 		Tree int
 	}
 )
@@ -220,14 +220,14 @@ func (layerNormGainGradOp) Doc() graph.Doc {
 // rmsNormOp divides rows by the root of their mean square.
 type rmsNormOp struct{ Eps float64 }
 
-// rmsNormGradOp is the cotangent of rmsNormOp's x, rmsNormGainGradOp that of its gain.
+// rmsNormGradOp is the cotangent of rmsNormOp's x, and rmsNormGainGradOp the cotangent of its gain.
 type (
 	rmsNormGradOp     struct{ Eps float64 }
 	rmsNormGainGradOp struct {
 		Eps float64
-		// Tree, if it is not 0, is into how many blocks dimension 0 is cut. The rows of each
-		// are summed, and these sums are added in pairs, so that they do not depend on how many
-		// ranks have the blocks. They are f32 or f64.
+		// Tree, if not 0, is the number of blocks of dimension 0. The rows of each block are
+		// summed, and these sums are added in pairs, so that the result does not depend on the
+		// number of ranks. It is f32 or f64.
 		Tree int
 	}
 )
@@ -327,8 +327,8 @@ func (p rmsNormGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, err
 func (p rmsNormGainGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, g := e.In[0], overRows(ct[0], e.In[0])
 	return []*graph.Value{
-		// The result's derivative is Σ g·(x/rms)·ct over the rows, in which g, the
-		// cotangent, stands where rms_norm has the gain.
+		// The result's derivative is Σ g·(x/rms)·ct over the rows: the cotangent g
+		// takes the place of the gain of rms_norm.
 		graph.Apply1(rmsNormGradOp{p.Eps}, x, ct[0], e.In[1]),
 		Mul(Mul(g, x), rmsNormOp{p.Eps}.inverse(x)),
 	}, nil

@@ -8,13 +8,13 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// panelLayout identifies the panels of an array: those of matrices of k by n numbers, with
-// element p,j at p*row+j*col.
+// panelLayout identifies the panels of matrices of k by n numbers with element p,j at
+// p*row+j*col.
 type panelLayout struct{ k, n, row, col int }
 
-// pack returns the copy of argument arg with which products with `count` matrices of type d
-// are faster, nil if they gain nothing by a copy. of returns the layout and the number of the
-// matrices of a rank's part, which may be smaller than those of l and count.
+// pack returns the packed copy of argument arg, `count` matrices of type d, or nil if products do not
+// gain from it. of returns the layout and the number of the matrices of a rank's shard, which may
+// be smaller than l and count.
 func (l panelLayout) pack(arg int, d graph.DType, count int, of func(t graph.Type) (panelLayout, int)) []lowering.Pack {
 	if count == 0 {
 		return nil
@@ -54,8 +54,7 @@ func packOf[E gemm.Number](l panelLayout, arg, count int, of func(t graph.Type) 
 // transposed matrix with one row or one column has strides of a matrix that is not.
 func panelBytes[E gemm.Number](l panelLayout) int { return gemm.PanelBytes[E](l.k, l.n, true) }
 
-// packGrain is how many numbers are worth a goroutine that copies them: some 20
-// microseconds.
+// packGrain is the number of copied numbers worth a goroutine: about 20 microseconds.
 const packGrain = 1 << 16
 
 // expertLayout returns the layout of the matrices of w[E,in,out], or of w[E,out,in] if
@@ -68,8 +67,8 @@ func expertLayout(w graph.Type, transpose bool) panelLayout {
 	return panelLayout{rows, cols, cols, 1}
 }
 
-// expertPacks returns the copies of the arguments args, each of which holds the matrices
-// of all experts and has type w.
+// expertPacks returns the packed copies of the arguments args, each with the matrices of all experts
+// and of type w.
 func expertPacks(w graph.Type, transpose bool, args ...int) []lowering.Pack {
 	var packs []lowering.Pack
 	of := func(t graph.Type) (panelLayout, int) { return expertLayout(t, transpose), t.Shape[0] }
@@ -79,8 +78,8 @@ func expertPacks(w graph.Type, transpose bool, args ...int) []lowering.Pack {
 	return packs
 }
 
-// stackedBytes returns the memory of matrix e of those that lie one behind another in a, or are
-// its slabs.
+// stackedBytes returns the memory of matrix e of the `count` matrices of a, which are contiguous or its
+// slabs.
 func stackedBytes(a array.Array, e, count int) []byte {
 	if a.HasSlabs() {
 		return a.Slab(e)
@@ -89,7 +88,7 @@ func stackedBytes(a array.Array, e, count int) []byte {
 	return a.Bytes()[e*n : (e+1)*n]
 }
 
-// matrixBytes returns the memory of matrix e of a stack of them, or of a, which is one.
+// matrixBytes returns the memory of matrix e of a stack, or of a if it is a matrix.
 func matrixBytes(a array.Array, e int) []byte {
 	if a.Type.Rank() == 2 {
 		return a.Bytes()

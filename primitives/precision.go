@@ -11,14 +11,13 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// The values of parameter precision of products, in the words of JAX. It is for products of
-// f32 that are summed in f32; others are the same with each.
+// The values of parameter precision of products, with the names of JAX. They apply to products of f32 summed
+// in f32; other products ignore them.
 //
-// The highest precision, "", multiplies numbers of f32. The others multiply numbers of bf16,
-// for which processors have faster instructions, and add in f32: HighPrecision
-// takes each number as the sum of two of bf16, and leaves out the product of the two smaller
-// ones, so that three products remain (JAX's bfloat16_3x). DefaultPrecision rounds each
-// number to bf16. gemm.MultiplyParts states order and bounds.
+// The highest precision, "", multiplies numbers of f32. The others multiply numbers of bf16 with the faster
+// instructions of some processors, and add in f32. HighPrecision splits each number into the sum of two
+// numbers of bf16 and leaves out the product of the two smaller ones, so that three products remain (JAX's
+// bfloat16_3x). DefaultPrecision rounds each number to bf16. gemm.MultiplyParts states order and bounds.
 const (
 	HighPrecision    = "high"
 	DefaultPrecision = "default"
@@ -33,7 +32,7 @@ func precisionOf(p string) error {
 	return fmt.Errorf("precision=%s, want %q or %q, or no precision for the highest", quoted.Text(p), HighPrecision, DefaultPrecision)
 }
 
-// treePrecision returns the error of a precision beside sums in a tree.
+// treePrecision returns the error of a precision with sums in a tree.
 func treePrecision(tree int, p string) error {
 	return fmt.Errorf("precision=%s with tree=%d, want no precision: sums in a tree are of the highest", quoted.Text(p), tree)
 }
@@ -69,8 +68,8 @@ func partsOf(a *exec.Args, precision string, x array.Array) gemm.Parts {
 	if precision == HighPrecision {
 		p.Low = data[array.Brain](room(a, t))
 	}
-	w := exec.New[splitting](a)
-	*w = splitting{parts: p}
+	w := exec.New[partSplit](a)
+	*w = partSplit{parts: p}
 	if a.Dry() == nil {
 		w.x = data[float32](x)
 	}
@@ -78,13 +77,13 @@ func partsOf(a *exec.Args, precision string, x array.Array) gemm.Parts {
 	return p
 }
 
-// splitting is done in tiles.
-type splitting struct {
+// partSplit is done in tiles.
+type partSplit struct {
 	parts gemm.Parts
 	x     []float32
 }
 
-func (s *splitting) Piece(lo, hi int) {
+func (s *partSplit) Piece(lo, hi int) {
 	lo, hi = lo*tile, min(hi*tile, len(s.x))
 	if lo < hi {
 		s.parts.From(lo).Split(s.x[lo:hi])

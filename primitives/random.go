@@ -158,7 +158,7 @@ func (randomSplitOp) Doc() graph.Doc {
 		Params: "num: number of keys", Notes: "jax.random.split. " + drawNotes}
 }
 
-// randomBitsOp draws integers all of whose bits are random.
+// randomBitsOp draws integers with all bits random.
 type randomBitsOp struct {
 	DType graph.DType
 	Shape []int
@@ -275,7 +275,7 @@ type randomNormalOp struct {
 var _ flexible = randomNormalOp{}
 
 // RandomNormal returns floats of the shape, normally distributed with mean 0
-// and variance 1: those of jax.random.normal(key, shape, dtype), except for the
+// and variance 1: the numbers of jax.random.normal(key, shape, dtype), except for the
 // last bits of a few (see random.Normal).
 func RandomNormal(key *graph.Value, d graph.DType, shape ...int) *graph.Value {
 	return graph.Apply1(randomNormalOp{d, slices.Clone(shape)}, key)
@@ -375,24 +375,23 @@ func lowerDraw[E array.Elem](e *lowering.Emitter, op ops.Op, out, in []lowering.
 	}})
 }
 
-// runs says where a rank's part of a value lies in the whole: as runs of
-// elements that follow each other in both.
+// runs are the places of a rank's shard in the whole value, as runs of elements that are
+// contiguous in both.
 type runs struct {
 	size  int    // elements of a run
-	first uint64 // flat index, in the whole, of the part's first element
-	// Of the dimensions before the runs: the part's sizes, and how many elements
-	// of the whole lie behind an index.
+	first uint64 // flat index, in the whole, of the shard's first element
+	// Of the dimensions before the runs: the shard's sizes, and the strides of the whole.
 	shape  []int
 	stride []uint64
 }
 
-// runsOf returns the runs of a's rank; shape is the part's and global the
-// whole's, which spec splits.
+// runsOf returns the runs of a's rank. shape is the shape of the shard and global the shape of the whole,
+// which spec splits.
 func runsOf(a *exec.Args, shape, global []int, spec sharding.Spec) runs {
 	r := runs{size: 1}
 	stride := uint64(1)
 	for d := len(shape) - 1; d >= 0; d-- {
-		if stride == uint64(r.size) { // nothing behind d is split
+		if stride == uint64(r.size) { // no dimension after d is split
 			r.size *= shape[d]
 		} else {
 			r.shape = append(r.shape, shape[d])

@@ -14,16 +14,16 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// boxMove moves a box of the shape from argument number arg to the result. Each has its
+// moveBox moves a box of the shape from argument number arg to the result. Each has its
 // layout: the place of the first element, and strides, in elements.
-type boxMove = func(a *exec.Args, arg int, shape []int, toAt int, to []int, fromAt int, from []int)
+type moveBox = func(a *exec.Args, arg int, shape []int, toAt int, to []int, fromAt int, from []int)
 
 // rearrangement is a primitive whose result consists of boxes of elements of its arguments.
 type rearrangement interface {
 	primitive
 	// Boxes calls move for each box, in order. Later boxes may overwrite elements of earlier ones.
 	// a has the types of arguments and results; their elements are not read.
-	Boxes(a *exec.Args, move boxMove)
+	Boxes(a *exec.Args, move moveBox)
 }
 
 // moveBoxes returns the host kernel of a rearrangement.
@@ -132,8 +132,8 @@ func (b broadcastInDimOp) factors(c *sharding.Context) sharding.Factors {
 	return sharding.Factors{In: [][]int{in}, Out: [][]int{out}, RowWise: true}
 }
 
-// ShardAs places the argument's dimensions like those of the result that they
-// become; repeated dimensions may have any placement.
+// ShardAs places the argument's dimensions like the dimensions of the result made of
+// them. Repeated dimensions may have any placement.
 func (b broadcastInDimOp) ShardAs(c *sharding.Context, out sharding.Spec) (sharding.Decision, error) {
 	f := b.factors(c)
 	in := sharding.Spec{Dims: make([][]string, len(b.Dims))}
@@ -156,7 +156,7 @@ func (b broadcastInDimOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) err
 	return e.Emit(lowering.KernelSpec{Op: ops.BroadcastInDim, Out: out, In: in, Kernel: moveBoxes(b)})
 }
 
-func (b broadcastInDimOp) Boxes(a *exec.Args, move boxMove) {
+func (b broadcastInDimOp) Boxes(a *exec.Args, move moveBox) {
 	x, shape := a.In[0].Type.Shape, a.Out[0].Type.Shape
 	from, n := exec.Make[int](a, len(shape)), 1
 	for i := len(b.Dims) - 1; i >= 0; i-- {
@@ -168,9 +168,9 @@ func (b broadcastInDimOp) Boxes(a *exec.Args, move boxMove) {
 	move(a, 0, shape, 0, work.RowMajor(a, shape), 0, from)
 }
 
-// inner returns how often each element is repeated before the next one, 0 if the
-// dimensions of the argument do not lie side by side in the result, or if the number
-// differs between ranks.
+// inner returns the number of consecutive copies of each element. It is 0 if the
+// dimensions of the argument are not adjacent in the result, or if the number differs
+// between ranks.
 func (b broadcastInDimOp) inner(e *lowering.Emitter, out, in lowering.Buf) int {
 	from := make([]int, out.Type.Rank()) // 1 for a repeated dimension, 2 for one of the argument, 0 for one of size 1
 	for d, n := range out.Type.Shape {
@@ -266,7 +266,7 @@ func (p transposeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: ops.Transpose, Out: out, In: in, Kernel: moveBoxes(p)})
 }
 
-func (p transposeOp) Boxes(a *exec.Args, move boxMove) {
+func (p transposeOp) Boxes(a *exec.Args, move moveBox) {
 	shape := a.Out[0].Type.Shape
 	from, strides := work.RowMajor(a, a.In[0].Type.Shape), exec.Make[int](a, len(shape))
 	for i, d := range p.Permutation {
@@ -380,7 +380,7 @@ func (s sliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: ops.Slice, Out: out, In: in, Kernel: moveBoxes(s)})
 }
 
-func (s sliceOp) Boxes(a *exec.Args, move boxMove) {
+func (s sliceOp) Boxes(a *exec.Args, move moveBox) {
 	shape, from, at := a.Out[0].Type.Shape, work.RowMajor(a, a.In[0].Type.Shape), 0
 	for d := range from {
 		at += s.StartIndices[d] * from[d]
@@ -401,7 +401,7 @@ type concatenateOp struct {
 
 var _ rearranging = concatenateOp{}
 
-// Concatenate returns the arguments one behind the other along the dimension.
+// Concatenate returns the arguments joined along the dimension, in order.
 // Their shapes may differ only in that dimension.
 func Concatenate(dimension int, xs ...*graph.Value) *graph.Value {
 	graph.Helper()
@@ -476,7 +476,7 @@ func (j concatenateOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error 
 	return e.Emit(lowering.KernelSpec{Op: ops.Concatenate, Out: out, In: in, Kernel: moveBoxes(j)})
 }
 
-func (j concatenateOp) Boxes(a *exec.Args, move boxMove) {
+func (j concatenateOp) Boxes(a *exec.Args, move moveBox) {
 	to, at := work.RowMajor(a, a.Out[0].Type.Shape), 0
 	for i, x := range a.In {
 		shape := x.Type.Shape
@@ -490,9 +490,9 @@ func (concatenateOp) Doc() graph.Doc {
 		Params: "dimension: the one along which the arguments follow each other"}
 }
 
-// padOp puts, in each dimension, Low copies of a value before its argument, High
-// copies behind it and Interior copies between any two neighbours. A negative Low
-// or High takes elements away, after Interior has been put in. An empty Interior
+// padOp inserts, in each dimension, Low copies of a value before its argument, High
+// copies after it and Interior copies between any two neighbours. A negative Low
+// or High removes elements, after Interior has been inserted. An empty Interior
 // means 0 everywhere.
 type padOp struct {
 	Low      []int
@@ -503,8 +503,8 @@ type padOp struct {
 var _ rearranging = padOp{}
 
 // Pad returns x with low[d] copies of the scalar value before it in dimension
-// d, high[d] behind and interior[d] between neighbours; without interior there
-// are none between. Negative low and high take elements away.
+// d, high[d] after it and interior[d] between neighbours. Without interior nothing is
+// inserted between neighbours. Negative low and high remove elements.
 func Pad(x, value *graph.Value, low, high []int, interior ...int) *graph.Value {
 	if !slices.ContainsFunc(interior, func(n int) bool { return n != 0 }) {
 		interior = nil
@@ -625,7 +625,7 @@ func (p padOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 }
 
 // Boxes fills the result with the value, and then moves the elements of x that appear in it.
-func (p padOp) Boxes(a *exec.Args, move boxMove) {
+func (p padOp) Boxes(a *exec.Args, move moveBox) {
 	x, y := a.In[0].Type.Shape, a.Out[0].Type.Shape
 	whole := work.RowMajor(a, y)
 	move(a, 1, y, 0, whole, 0, exec.Make[int](a, len(y)))
@@ -684,7 +684,7 @@ func (r reverseOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(r.Factors(c, false))
 }
 
-// Factors lets the dimensions be split whose order stays.
+// Factors allows dimensions to be split if their order stays.
 func (r reverseOp) Factors(c *sharding.Context, _ bool) sharding.Factors {
 	dims := splitWhere(c.Type(0).Rank(), func(d int) bool { return !slices.Contains(r.Dimensions, d) })
 	return sharding.Factors{In: [][]int{dims}, Out: [][]int{dims}, RowWise: true, Linear: sharding.LinearTogether}
@@ -694,7 +694,7 @@ func (r reverseOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: ops.Rev, Out: out, In: in, Kernel: moveBoxes(r)})
 }
 
-func (r reverseOp) Boxes(a *exec.Args, move boxMove) {
+func (r reverseOp) Boxes(a *exec.Args, move moveBox) {
 	shape := a.In[0].Type.Shape
 	from, at := work.RowMajor(a, shape), 0
 	for _, d := range r.Dimensions {

@@ -61,9 +61,9 @@ func reduceFactors(t graph.Type, axes []int) sharding.Factors {
 	return f
 }
 
-// placeReduce places a reduction whose lowering gathers split axes, so that no sum
-// stays pending. It returns an error for reductions over rows in expert order: rows
-// that are not in use are zeros and would take part.
+// placeReduce places a reduction that gathers split axes, so that no sum stays pending. It
+// returns an error for reductions over rows in expert order, because unused rows are zeros
+// and would take part.
 func placeReduce(c *sharding.Context, axes []int) (sharding.Decision, error) {
 	f := reduceFactors(c.Type(0), axes)
 	if c.In[0].Ragged != nil {
@@ -79,13 +79,13 @@ func placeReduce(c *sharding.Context, axes []int) (sharding.Decision, error) {
 	return dec, err
 }
 
-// splitOf returns those of axes that are split.
+// splitOf returns the split ones of axes.
 func splitOf(b lowering.Buf, axes []int) []int {
 	return slices.DeleteFunc(slices.Clone(axes), func(d int) bool { return len(b.Spec.At(d)) == 0 })
 }
 
-// lowerInOrder lowers a reduction over ascending axes whose kernel reduces them from the
-// last to the first. It reduces the axes behind the last split axis, gathers the
+// lowerInOrder lowers a reduction over ascending axes. The kernel reduces them from the
+// last to the first. lowerInOrder reduces the axes after the last split axis, gathers the
 // split axes, and reduces the rest, so that the arithmetic is the same on every
 // mesh.
 func lowerInOrder(e *lowering.Emitter, op ops.Op, axes []int, out, in []lowering.Buf, kernel func(axes []int) exec.Kernel) error {
@@ -127,7 +127,7 @@ func lowerAnyOrder(e *lowering.Emitter, op ops.Op, axes []int, out, in []lowerin
 	if len(split) == 0 {
 		return reduction(e, op, axes, out, in, kernel)
 	}
-	// One row per rank of the axes that split what is reduced.
+	// One row per rank along the axes that split the reduced dimensions.
 	spec := sharding.Spec{Dims: make([][]string, 1+out[0].Type.Rank())}
 	for _, d := range split {
 		spec.Dims[0] = append(spec.Dims[0], in[0].Spec.At(d)...)
@@ -208,11 +208,11 @@ func reduceAxes(axes []int, step func(a *exec.Args, y, x array.Array, axis int),
 // accumulators in f64, which have the value first at the beginning.
 func foldFloat[T float](a *exec.Args, y, x []T, outer, n, inner int, first float64, step func(acc []float64, rows []T)) {
 	grain := 1 + 2*dear/(1+n*inner)
-	exec.Share(a, outer, grain, folded[T]{y, x, n, inner, first, step, exec.RoomsOf[float64](a, inner)})
+	exec.Share(a, outer, grain, foldLines[T]{y, x, n, inner, first, step, exec.RoomsOf[float64](a, inner)})
 }
 
-// folded is the work of foldFloat, with accumulators for each piece.
-type folded[T float] struct {
+// foldLines is the work of foldFloat, with accumulators for each piece.
+type foldLines[T float] struct {
 	y, x     []T
 	n, inner int
 	first    float64
@@ -220,7 +220,7 @@ type folded[T float] struct {
 	rooms    *exec.Rooms[float64]
 }
 
-func (w *folded[T]) Piece(lo, hi int) {
+func (w *foldLines[T]) Piece(lo, hi int) {
 	acc, n, inner := w.rooms.Take(), w.n, w.inner
 	for o := lo; o < hi; o++ {
 		for j := range acc {
@@ -260,17 +260,17 @@ func dropAxis(a *exec.Args, t graph.Type, axis int) graph.Type {
 // added to 8 partial sums: sum k adds the elements k, k+8, k+16 and so on. Then sums
 // that are 4 apart are added, then those 2 apart, then the last two.
 //
-// The result has the same bits on every mesh: where an axis is split, the axes
-// behind it are summed, the ranks' parts are gathered, and the rest is summed.
-// Unordered gives this up for speed and leaves a sum pending instead; derivatives
-// use it. Sums over rows in expert order also leave a sum pending, since the order
+// The result has the same bits on every mesh: if an axis is split, the axes
+// after it are summed, the ranks' shards are gathered, and the rest is summed.
+// With Unordered the sum is left pending instead, which is faster; derivatives
+// use it. Sums over rows in expert order are left pending too, because the order
 // of such rows depends on the mesh.
 type reduceSumOp struct {
 	Axes      []int
 	Unordered bool
-	// Tree, if it is not 0, is into how many blocks axis 0 is cut. Each is summed, and
-	// these sums are added in pairs, so that they do not depend on how many ranks have the
-	// blocks. The sum is f32 or f64 and stays pending, as with Unordered.
+	// Tree, if not 0, is the number of blocks of axis 0. Each block is summed, and these sums are
+	// added in pairs, so that the result does not depend on the number of ranks. The sum is
+	// f32 or f64 and stays pending, as with Unordered.
 	Tree int
 }
 
@@ -338,11 +338,11 @@ func (r reduceSumOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(f)
 }
 
-// mostGathered is how many numbers of each index of a split dimension are gathered, at most, to
-// be added in order, instead of in a tree.
+// mostGathered is the largest number of elements per index of a split dimension that are gathered and
+// added in order instead of in a tree.
 const mostGathered = 16
 
-// InBlocks implements sharding.Blocked. What leaves few numbers is summed in order.
+// InBlocks implements sharding.Blocked. Sums that leave few numbers are summed in order.
 func (r reduceSumOp) InBlocks(e *graph.Eqn, in []sharding.Spec, blocks int) (graph.Primitive, error) {
 	if in[0].Ragged != nil {
 		return nil, fmt.Errorf("rows in expert order are summed over, and where they lie depends on the mesh; combine first")
@@ -388,7 +388,7 @@ func sumAxis(a *exec.Args, y, x array.Array, axis int) {
 }
 
 // sumFloat sums x[outer,n,inner] over its middle dimension to y[outer,inner]. The order
-// of addition is that of vector.Sum, whatever inner is.
+// of addition is the order of vector.Sum for every inner.
 func sumFloat[T float](a *exec.Args, y, x []T, outer, n, inner int) {
 	if inner == 1 {
 		grain := 1 + 4*dear/(1+n)
@@ -688,17 +688,17 @@ func minAxis(a *exec.Args, y, x array.Array, axis int) {
 // which sets each z to the extreme of x and y. Every NaN of the result has the same
 // bits, so that the result does not depend on the order.
 func pickFloat[T float](a *exec.Args, y, x []T, outer, n, inner int, line func([]T) T, pair func(z, x, y []T)) {
-	exec.Share(a, outer, 1+4*dear/(1+n*inner), picked[T]{y, x, n, inner, line, pair})
+	exec.Share(a, outer, 1+4*dear/(1+n*inner), extremeLines[T]{y, x, n, inner, line, pair})
 }
 
-type picked[T float] struct {
+type extremeLines[T float] struct {
 	y, x     []T
 	n, inner int
 	line     func([]T) T
 	pair     func(z, x, y []T)
 }
 
-func (w *picked[T]) Piece(lo, hi int) {
+func (w *extremeLines[T]) Piece(lo, hi int) {
 	n, inner := w.n, w.inner
 	for o := lo; o < hi; o++ {
 		to, rows := w.y[o*inner:][:inner], w.x[o*n*inner:][:n*inner]

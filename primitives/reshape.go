@@ -16,10 +16,10 @@ import (
 // reshapeOp gives its argument another shape with as many elements.
 type reshapeOp struct {
 	Shape []int
-	// Batch merges all dimensions but the last, which are a batch, into one of rows. With a
-	// second argument it takes rows apart into the batch of that argument, whose values are
-	// not read. The axes that split the batch, in any of its dimensions, then split the rows:
-	// ranks exchange the rows that they do not hold.
+	// Batch merges all dimensions but the last, which are a batch, into one dimension of rows. With a
+	// second argument it splits rows into the batch dimensions of that argument, which is not
+	// read. The axes that split any dimension of the batch then split the rows. Ranks exchange the
+	// rows that they do not hold.
 	Batch bool
 }
 
@@ -83,7 +83,7 @@ func (r reshapeOp) place(c *sharding.Context) (sharding.Decision, error) {
 }
 
 // Factors relates dimensions that cut the elements into the same contiguous parts. A batch
-// whose rows would have to move is made whole.
+// is made whole if its rows would have to move.
 func (r reshapeOp) Factors(c *sharding.Context, ragged bool) sharding.Factors {
 	x := c.Type(0).Shape
 	in, out := wholes(len(x)), wholes(len(r.Shape))
@@ -104,13 +104,13 @@ func (r reshapeOp) Factors(c *sharding.Context, ragged bool) sharding.Factors {
 	return f
 }
 
-// outside describes the dimensions before a dimension: n is the product of their sizes
+// outerSizes describes the dimensions before a dimension: n is the product of their sizes
 // that are not 0, and zeros the number of sizes that are 0.
-type outside struct{ n, zeros int }
+type outerSizes struct{ n, zeros int }
 
-func outsides(shape []int) []outside {
-	out := make([]outside, len(shape))
-	o := outside{n: 1}
+func outsides(shape []int) []outerSizes {
+	out := make([]outerSizes, len(shape))
+	o := outerSizes{n: 1}
 	for d, n := range shape {
 		out[d] = o
 		if n == 0 {
@@ -137,7 +137,7 @@ func (reshapeOp) Doc() graph.Doc {
 }
 
 // flatten returns x with all dimensions except the last merged into one. The last dimension
-// holds what belongs to one token.
+// has the elements of one token.
 func flatten(x *graph.Value) *graph.Value {
 	graph.Helper()
 	if x.Rank() == 2 {
@@ -155,8 +155,8 @@ func flatten(x *graph.Value) *graph.Value {
 	return graph.Apply1(reshapeOp{Shape: []int{n, x.Dim(-1)}, Batch: true}, x)
 }
 
-// unflatten returns y [tokens, n] with the leading dimensions of like instead of the tokens,
-// placed as those of like.
+// unflatten returns y [tokens, n] with the leading dimensions of like, and their placement, instead of
+// the tokens.
 func unflatten(y, like *graph.Value) *graph.Value {
 	graph.Helper()
 	if like.Rank() == 2 {
@@ -214,9 +214,9 @@ func (b batch) stays(m sharding.Mesh) bool {
 	return true
 }
 
-// shardBatch keeps the axes that split a batch: they split the rows in which its dimensions
-// are merged, and the dimensions again in which like is split. Rows that are on another rank
-// then move.
+// shardBatch keeps the axes that split a batch. They split the rows into which its dimensions are
+// merged, and on the way back the dimensions that they split in like. Rows on another rank then
+// move.
 func (r reshapeOp) shardBatch(c *sharding.Context) (sharding.Decision, error) {
 	alone := *c
 	alone.In = c.In[:1]
@@ -235,9 +235,9 @@ func (r reshapeOp) shardBatch(c *sharding.Context) (sharding.Decision, error) {
 	return sharding.Decision{In: append([]sharding.Spec{from}, c.In[1:]...), Out: []sharding.Spec{to}}, nil
 }
 
-// lowerBatch moves rows by one all_to_all. A rank sends its rows in their order, in which
-// those of one receiver lie together where the receivers have contiguous rows, and so do
-// the received ones of one sender where the senders have them.
+// lowerBatch moves rows by one all_to_all. A rank sends its rows in order. If the receivers have contiguous
+// rows, the rows for a receiver are contiguous. If the senders have contiguous rows, the rows from a sender
+// are.
 func (r reshapeOp) lowerBatch(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if len(in) == 1 {
 		b := batchOf(e.Eqn.In[0].Type, in[0].Spec)
@@ -290,8 +290,8 @@ func (b batch) exchange(e *lowering.Emitter, out, in lowering.Buf, back bool) {
 		}})
 }
 
-// copy copies the rank's contiguous rows from src to dst: from the order in which they come
-// from the members that hold them in the batch, or to this order if apart is set.
+// copy copies the rank's contiguous rows from src to dst: from the order in which the members
+// holding them in the batch send them or, if apart is set, to this order.
 func (b batch) copy(a *exec.Args, dst, src []byte, apart bool) {
 	me, row := a.Index(b.axes), rowBytes(a.In[0].Type)
 	first, _ := a.Mesh.Cut(b.axes, b.rows, me)
@@ -308,9 +308,9 @@ func (b batch) copy(a *exec.Args, dst, src []byte, apart bool) {
 	}
 }
 
-// BatchRows calls f for the rows that a rank holds contiguously of a batch of type t, whose
-// leading dimensions s splits: for n rows, from the rank's row `row` on, in the order in which
-// they come from the ranks that hold them in the batch.
+// BatchRows calls f for the contiguous rows of a rank, of a batch of type t with the placement s: for n rows
+// from the rank's row `row` on, in the order in which the ranks holding them in the batch send
+// them.
 func (reshapeOp) BatchRows(m sharding.Mesh, t graph.Type, s sharding.Spec, rank int, f func(row, n int)) {
 	b := batchOf(t, s)
 	me := m.Index(rank, b.axes)
@@ -324,7 +324,7 @@ func rowBytes(t graph.Type) int {
 	return int(graph.Type{DType: t.DType, Shape: t.Shape[t.Rank()-1:]}.Bytes())
 }
 
-// shared returns how many rows member i holds in the batch and member j among the contiguous
+// shared returns the number of rows that member i holds in the batch and member j among the contiguous
 // rows.
 func (b batch) shared(m sharding.Mesh, i, j int) (rows int) {
 	b.runs(m, i, j, func(_, n int) { rows += n })
@@ -338,8 +338,8 @@ func (b batch) runs(m sharding.Mesh, i, j int, f func(t, n int)) {
 	b.walk(m, m.Parts(b.axes), i, 0, 0, lo, lo+size, f)
 }
 
-// walk is runs from dimension d on, for the rows below index `at` of the dimensions before;
-// i is the member's index along the axes of the other dimensions, of which there are parts.
+// walk is runs from dimension d on, for the rows below index `at` of the preceding dimensions.
+// i is the member's index, of `parts`, along the axes of the dimensions from d on.
 func (b batch) walk(m sharding.Mesh, parts, i, d, at, lo, hi int, f func(t, n int)) {
 	n, axes := b.shape[d], b.dims[d]
 	parts /= m.Parts(axes)

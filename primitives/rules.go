@@ -10,7 +10,7 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// primitive is what every operation of this package implements.
+// primitive is implemented by every operation of this package.
 type primitive interface {
 	graph.Documented
 	vjp.Rule
@@ -18,21 +18,21 @@ type primitive interface {
 	lowering.Rule
 }
 
-// flexible is implemented by primitives whose result can be made in any placement.
+// flexible is implemented by primitives with a result that can be made in any placement.
 type flexible interface {
 	primitive
 	sharding.Flexible
 }
 
-// rearranging is implemented by primitives that only move elements, whose result can be made in
-// any placement if all arguments are constants.
+// rearranging is implemented by primitives that only move elements. If all arguments are constants, their
+// result can be made in any placement.
 type rearranging interface {
 	primitive
 	sharding.Rearranging
 }
 
-// pointwise is implemented by primitives whose result is a constant if all arguments
-// are constants.
+// pointwise is implemented by primitives with a constant result if all arguments are
+// constants.
 type pointwise interface {
 	primitive
 	sharding.Pointwise
@@ -111,7 +111,7 @@ func inferAlike(in []graph.Type, n int) ([]graph.Type, error) {
 	return in[:1], floating(in[0])
 }
 
-// wholes returns the factors of n dimensions, none of which may be split.
+// wholes returns the factors of n dimensions that may not be split.
 func wholes(n int) []int {
 	d := make([]int, n)
 	for i := range d {
@@ -120,8 +120,8 @@ func wholes(n int) []int {
 	return d
 }
 
-// splitWhere returns the factors of n dimensions, of which those may be split for
-// which ok returns true: factor i for dimension i.
+// splitWhere returns the factors of n dimensions: factor i for dimension i if ok returns
+// true, and otherwise none, so that the dimension may not be split.
 func splitWhere(n int, ok func(d int) bool) []int {
 	dims := wholes(n)
 	for d := range dims {

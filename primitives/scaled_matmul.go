@@ -12,8 +12,8 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// scaledMatMulOp multiplies rows by a matrix of 8-bit floats, in which each block of
-// 128×128 has a scale. The matrix is decoded a tile at a time, never as a whole.
+// scaledMatMulOp multiplies rows by a matrix of 8-bit floats with a scale for each block of
+// 128×128. The matrix is decoded a tile at a time, never as a whole.
 type scaledMatMulOp struct {
 	// Transpose multiplies by the transposed matrix.
 	Transpose bool
@@ -33,7 +33,7 @@ func ScaledMatMul(x, w, scales *graph.Value) *graph.Value {
 
 func (scaledMatMulOp) Name() string { return "scaled_matmul" }
 
-// Moves says that the weights are 8-bit floats.
+// Moves marks a primitive taking 8-bit floats.
 func (scaledMatMulOp) Moves() {}
 
 func (p scaledMatMulOp) Infer(in []graph.Type) ([]graph.Type, error) {
@@ -96,8 +96,8 @@ func (scaledMatMulOp) Doc() graph.Doc {
 }
 
 // groupedScaledMatMulOp multiplies every row by the matrix of the row's expert, as
-// groupedMatMulOp does. The matrices are 8-bit floats, in which each block of 128×128 has a
-// scale, as in scaledMatMulOp.
+// groupedMatMulOp does. The matrices are 8-bit floats with a scale for each block of 128×128, as in
+// scaledMatMulOp.
 type groupedScaledMatMulOp struct {
 	// Transpose multiplies by the transposed matrices.
 	Transpose bool
@@ -106,8 +106,8 @@ type groupedScaledMatMulOp struct {
 var _ primitive = groupedScaledMatMulOp{}
 
 // GroupedScaledMatMul returns rows[S,K] · w[e]ᵀ as [S,N], with w f8[E,N,K] and scales
-// f32[E,⌈N/128⌉,⌈K/128⌉], e being the expert of the row. ScaledMatMul says what an element
-// of a matrix is, and how far results are off. Rows past an expert's count stay zero.
+// f32[E,⌈N/128⌉,⌈K/128⌉], where e is the expert of the row. Elements of a matrix and errors are as in
+// ScaledMatMul. Rows past an expert's count stay zero.
 func GroupedScaledMatMul(r Prepared, rows, w, scales *graph.Value) *graph.Value {
 	graph.Helper()
 	r.weights(w)
@@ -116,7 +116,7 @@ func GroupedScaledMatMul(r Prepared, rows, w, scales *graph.Value) *graph.Value 
 
 func (groupedScaledMatMulOp) Name() string { return "grouped_scaled_matmul" }
 
-// Moves says that the weights are 8-bit floats.
+// Moves marks a primitive taking 8-bit floats.
 func (groupedScaledMatMulOp) Moves() {}
 
 func (g groupedScaledMatMulOp) Infer(in []graph.Type) ([]graph.Type, error) {
@@ -157,8 +157,8 @@ func (g groupedScaledMatMulOp) Shard(c *sharding.Context) (sharding.Decision, er
 	return expertsOnly(c, 3)
 }
 
-// expertsOnly places rows, argument 0, and the matrices of experts, argument 1 and the
-// arguments beside it, which are split by experts only. Argument 2 is the routing.
+// expertsOnly places rows, argument 0, and the matrices of experts, argument 1 and the arguments
+// `beside`, which are split by experts only. Argument 2 is the routing.
 func expertsOnly(c *sharding.Context, beside ...int) (sharding.Decision, error) {
 	c = constantRows(c, 0)
 	l, err := expertRows(c.In[0], c.Eqn.In[2], "the rows", c.Type(1).Shape[0])
@@ -214,9 +214,8 @@ func (groupedScaledMatMulOp) Doc() graph.Doc {
 // scale, as DeepSeek-V3's weights have (weight and weight_scale_inv).
 const scaledBlock = 128
 
-// ScaledBlocks returns the type of the scales of weights of type w, of which the last
-// two dimensions are the matrix: f32, one for each block of 128×128, the last blocks
-// being smaller.
+// ScaledBlocks returns the type of the scales of weights of type w: f32, one for each block of 128×128 of
+// the last two dimensions. The last blocks may be smaller.
 func ScaledBlocks(w graph.Type) graph.Type {
 	s := graph.Type{DType: graph.F32, Shape: append([]int(nil), w.Shape...)}
 	for d := max(w.Rank()-2, 0); d < w.Rank(); d++ {
@@ -225,7 +224,7 @@ func ScaledBlocks(w graph.Type) graph.Type {
 	return s
 }
 
-// scaledWeights checks weights and their scales beside rows of element type d.
+// scaledWeights checks weights and their scales for rows of element type d.
 func scaledWeights(w, scales graph.Type, d graph.DType, rank int, shape string) error {
 	if !w.DType.IsF8() || w.Rank() != rank {
 		return fmt.Errorf("weights are %s, want f8_e4m3%s or f8_e5m2%s", w, shape, shape)
@@ -278,8 +277,8 @@ type scaledTiles[T float] struct {
 	n, k   int
 }
 
-// scaledTilesAt returns the weights, argument `at`, whose scales are the next argument, and the
-// rows and columns of a matrix.
+// scaledTilesAt returns the decoder of the weights, argument `at`, and the rows and columns of a matrix. The
+// scales are the next argument.
 func scaledTilesAt[T float](a *exec.Args, at int) (_ decoder[T], n, k int) {
 	w, rank := a.In[at], a.In[at].Type.Rank()
 	t := exec.New[scaledTiles[T]](a)

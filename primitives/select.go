@@ -141,7 +141,7 @@ func choose[T uint8 | uint16 | uint32 | uint64](a *exec.Args) {
 			return
 		}
 		no, yes := cases[0], cases[1]
-		exec.Share(a, len(z), cheap, selected[T]{z, yes, no, w})
+		exec.Share(a, len(z), cheap, elementSelection[T]{z, yes, no, w})
 	case graph.U8:
 		chooseInt[uint8](a, which, z, cases)
 	case graph.U32:
@@ -155,12 +155,12 @@ func choose[T uint8 | uint16 | uint32 | uint64](a *exec.Args) {
 
 type caseSet[T any] struct{ cases [][]T }
 
-type selected[T uint8 | uint16 | uint32 | uint64] struct {
+type elementSelection[T uint8 | uint16 | uint32 | uint64] struct {
 	z, yes, no []T
 	which      []bool
 }
 
-func (w *selected[T]) Piece(lo, hi int) {
+func (w *elementSelection[T]) Piece(lo, hi int) {
 	vector.Select(w.z[lo:hi], w.yes[lo:hi], w.no[lo:hi], w.which[lo:hi])
 }
 
@@ -191,8 +191,8 @@ type clampOp struct{}
 var _ primitive = clampOp{}
 
 // Clamp returns min(max(x, lo), hi). The bounds have x's type, or its element
-// type and no dimensions. Cotangents go to x where it lies strictly between the
-// bounds, and to the bound that is crossed where x lies outside. Where x equals a
+// type and no dimensions. Cotangents go to x where it is strictly between the
+// bounds, and to the crossed bound where x is outside. Where x equals a
 // bound no argument receives a cotangent.
 func Clamp(lo, x, hi *graph.Value) *graph.Value { return graph.Apply1(clampOp{}, lo, x, hi) }
 
@@ -286,15 +286,15 @@ func clampTile(_ *exec.Args, _, _ int, y []float32, x [][]float32) {
 	}
 }
 
-// clampAll clamps arrays whose elements `of` returns.
+// clampAll clamps arrays; `of` returns their elements.
 func clampAll[T number](a *exec.Args, of func(array.Array) []T) {
 	lo, x, hi, y := of(a.In[0]), of(a.In[1]), of(a.In[2]), of(a.Out[0])
-	exec.Share(a, len(y), cheap, clampedElements[T]{y, lo, x, hi})
+	exec.Share(a, len(y), cheap, clampElements[T]{y, lo, x, hi})
 }
 
-type clampedElements[T number] struct{ y, lo, x, hi []T }
+type clampElements[T number] struct{ y, lo, x, hi []T }
 
-func (w *clampedElements[T]) Piece(from, to int) {
+func (w *clampElements[T]) Piece(from, to int) {
 	lo, hi := w.lo, w.hi
 	if len(lo) == len(w.y) {
 		lo = lo[from:to]

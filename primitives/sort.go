@@ -68,13 +68,13 @@ func (s sortOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		outer, n, inner := x.Type.Around(s.Dimension)
 		key := orderKeys(x, false)
 		a.Parallel(outer*inner, 1+dear/(1+n), func(lo, hi int) {
-			keys := make([]ranked, n)
+			keys := make([]rankedElement, n)
 			for line := lo; line < hi; line++ {
 				at := line/inner*n*inner + line%inner
 				for i := range keys {
-					keys[i] = ranked{key(at + i*inner), int32(i)}
+					keys[i] = rankedElement{key(at + i*inner), int32(i)}
 				}
-				slices.SortFunc(keys, ranked.compare)
+				slices.SortFunc(keys, rankedElement.compare)
 				for i, k := range keys {
 					index[at+i*inner] = k.index
 				}
@@ -85,13 +85,13 @@ func (s sortOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}})
 }
 
-// ranked is an element's order key and its index, which orders elements with equal keys.
-type ranked struct {
+// rankedElement is an element's order key and its index, which orders elements with equal keys.
+type rankedElement struct {
 	key   uint64
 	index int32
 }
 
-func (r ranked) compare(o ranked) int {
+func (r rankedElement) compare(o rankedElement) int {
 	if r.key != o.key {
 		return cmp.Compare(r.key, o.key)
 	}
@@ -174,15 +174,15 @@ func (t topKOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		}
 		key := orderKeys(x, true)
 		a.Parallel(rows, 1+dear/(1+n), func(lo, hi int) {
-			best := make([]ranked, 0, n)
+			best := make([]rankedElement, 0, n)
 			for row := lo; row < hi; row++ {
 				best = best[:0]
 				for i := range n {
 					// The complement makes the largest first.
-					best = t.add(best, ranked{^key(row*n + i), int32(i)})
+					best = t.add(best, rankedElement{^key(row*n + i), int32(i)})
 				}
 				if t.K > topKInsert {
-					slices.SortFunc(best, ranked.compare)
+					slices.SortFunc(best, rankedElement.compare)
 				}
 				for i, r := range best[:t.K] {
 					index[row*t.K+i] = r.index
@@ -218,9 +218,9 @@ func largestKeys(best, index, keys []int32) {
 	}
 }
 
-// add returns best with r, whose index is above those of all that were added before. It
-// keeps the K least in ascending order, or, where K is above topKInsert, appends r.
-func (t topKOp) add(best []ranked, r ranked) []ranked {
+// add returns best with r. Elements are added in the order of their indices. If K is at most topKInsert it
+// keeps the K least in ascending order; otherwise it appends r.
+func (t topKOp) add(best []rankedElement, r rankedElement) []rankedElement {
 	if t.K > topKInsert {
 		return append(best, r)
 	}

@@ -51,18 +51,17 @@ type shardingConstraintOp struct {
 var _ primitive = shardingConstraintOp{}
 
 // ShardingConstraint returns x, placed so that dimension i is split over the mesh axes
-// that dims[i] names: "dp", or "dp.ep" for two axes, of which the first is the major
-// one, or "" for none. Dimensions without an entry are whole, so ShardingConstraint(x)
-// gathers x on every rank. An entry "{+dp}" or "{+dp+ep}", which comes last, says that sums
-// over these axes are pending, also where the value is a result of the program: each rank
-// then keeps its own summand. Axes that a mesh does not have count as axes of size 1.
+// named by dims[i]: "dp", "dp.ep" for two axes with the major one first, or "" for none.
+// Dimensions without an entry are whole, so ShardingConstraint(x) gathers x on every rank.
+// A last entry "{+dp}" or "{+dp+ep}" leaves sums over these axes pending: each rank keeps its own
+// summand, also in a result of the program. Axes missing in a mesh count as axes of size 1.
 func ShardingConstraint(x *graph.Value, dims ...string) *graph.Value {
 	return graph.Apply1(shardingConstraintOp{sharding.Split(dims...).String()}, x)
 }
 
 func (shardingConstraintOp) Name() string { return "sharding_constraint" }
 
-// Blocks says that the argument may be weights in quantised blocks.
+// Blocks marks a primitive taking weights in quantised blocks.
 func (shardingConstraintOp) Blocks() {}
 
 func (k shardingConstraintOp) Infer(in []graph.Type) ([]graph.Type, error) {
@@ -94,17 +93,16 @@ func (k shardingConstraintOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return in, nil
 }
 
-// LeavesPending says that the result may leave the program as a pending sum.
+// LeavesPending marks a primitive that may leave a result of the program pending.
 func (shardingConstraintOp) LeavesPending() {}
 
-// VJP brings the cotangent to where x lies.
+// VJP places the cotangent like x.
 func (k shardingConstraintOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return []*graph.Value{graph.Apply1(graph.PlaceLikeOp{}, ct[0], e.In[0])}, nil
 }
 
-// Shard leaves out the axes that the mesh does not have: the same program runs
-// on one rank and on many. Ragged rows stay where they are; their other
-// dimensions may move.
+// Shard ignores axes missing in the mesh, so that a program runs on one rank and on
+// many. Ragged rows stay on their ranks; their other dimensions may move.
 func (k shardingConstraintOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	s, err := sharding.ParseSpec(k.Spec)
 	if err != nil {
@@ -138,15 +136,14 @@ func (shardingConstraintOp) Doc() graph.Doc {
 }
 
 // PlaceLike returns x, placed as like, which has the same shape. Only the placement of like
-// is used, not its elements. A gradient that goes to where the optimizer's moments lie is the
-// usual case: where these are split over the ranks that hold the weight, its pending sum is
-// added up by reduce_scatter, and each rank gets its part.
+// is used, not its elements. The usual case is a gradient placed like the optimizer's moments. If
+// these are split over the ranks that hold the weight, reduce_scatter completes the pending sum, and
+// each rank gets its shard.
 func PlaceLike(x, like *graph.Value) *graph.Value { return graph.Apply1(graph.PlaceLikeOp{}, x, like) }
 
-// Barrier returns the values x unchanged. Nothing merges across it: no pass replaces
-// what is computed from the results by what is computed from x. What is computed from
-// one result is computed after all of x are there. It costs nothing in a run. vjp.Remat
-// uses barriers to compute values a second time in the backward pass.
+// Barrier returns the values x unchanged. No pass merges a computation on the results with the
+// same computation on x. Computations on any result run after all of x are computed. It costs
+// nothing at run time. vjp.Remat uses barriers to recompute values in the backward pass.
 func Barrier(x ...*graph.Value) []*graph.Value {
 	graph.Helper()
 	if len(x) == 0 {
@@ -166,7 +163,7 @@ func Barrier(x ...*graph.Value) []*graph.Value {
 }
 
 // KeepProducts is a policy of vjp.RematKeep: the gradient keeps the results of products
-// with matrices, which take the most time to compute again.
+// with matrices, because their recomputation takes the most time.
 func KeepProducts(e *graph.Eqn) bool {
 	switch e.Prim.(type) {
 	case dotGeneralOp, groupedMatMulOp:
@@ -175,9 +172,8 @@ func KeepProducts(e *graph.Eqn) bool {
 	return false
 }
 
-// KeepExchanges is a policy of vjp.RematKeep: the gradient keeps routings and what
-// ep_dispatch and ep_combine bring to experts and home. The backward pass then repeats
-// no exchange between ranks of a layer.
+// KeepExchanges is a policy of vjp.RematKeep: the gradient keeps routings and the results of
+// ep_dispatch and ep_combine. The backward pass then repeats no exchange of a layer.
 func KeepExchanges(e *graph.Eqn) bool {
 	switch e.Prim.(type) {
 	case PrepareOp, CopiesOp, DispatchOp, CombineOp:

@@ -16,8 +16,8 @@ import (
 // Sums in a tree. A primitive with the parameter tree=n, a power of two, cuts the dimension
 // that it sums over into n equal blocks, forms the sum of each block, and adds these in pairs:
 // block 0 to block 1, 2 to 3, and so on, and then the sums of two blocks likewise, until one
-// sum is left. A rank forms those parts of that tree of which it has all blocks, and ranks form
-// the rest together (see treeSum). So the bits do not depend on who has which blocks.
+// sum is left. A rank forms the subtrees for which it has all blocks, and ranks form the rest
+// together (see treeSum). So the bits do not depend on the blocks' ranks.
 
 // treeOf returns an error unless a dimension of size n can be summed in a tree of that many
 // blocks, into a result of type t.
@@ -35,7 +35,7 @@ func treeOf(tree, n int, t graph.Type) error {
 	return nil
 }
 
-// treeDepth returns how many sums of a tree of that many blocks are held at a time, at most.
+// treeDepth returns the largest number of sums held at a time for a tree of that many blocks.
 func treeDepth(blocks int) int {
 	n := 1
 	for ; blocks > 1; blocks /= 2 {
@@ -99,7 +99,7 @@ func inTree(k exec.Kernel, cut int, run blockRun) exec.Kernel {
 				sums.at = append(sums.at, room(a, y.Type))
 			}
 		}
-		// level returns the sums at a depth of the stack, whose first are the results.
+		// level returns the sums at a depth of the stack. At depth 0 they are the results.
 		level := func(d int) []array.Array {
 			if d == 0 {
 				return a.Out
@@ -151,22 +151,21 @@ func block(a *exec.Args, x array.Array, i, blocks int) array.Array {
 // addTo adds y to x.
 func addTo(a *exec.Args, x, y array.Array) {
 	if x.Type.DType == graph.F64 {
-		exec.Share(a, x.Type.Len(), 1<<17, addedTo[float64]{data[float64](x), data[float64](y)})
+		exec.Share(a, x.Type.Len(), 1<<17, elementAddition[float64]{data[float64](x), data[float64](y)})
 		return
 	}
-	exec.Share(a, x.Type.Len(), 1<<17, addedTo[float32]{data[float32](x), data[float32](y)})
+	exec.Share(a, x.Type.Len(), 1<<17, elementAddition[float32]{data[float32](x), data[float32](y)})
 }
 
-type addedTo[T float] struct{ x, y []T }
+type elementAddition[T float] struct{ x, y []T }
 
-func (w *addedTo[T]) Piece(lo, hi int) { vector.Add(w.x[lo:hi], w.x[lo:hi], w.y[lo:hi]) }
+func (w *elementAddition[T]) Piece(lo, hi int) { vector.Add(w.x[lo:hi], w.x[lo:hi], w.y[lo:hi]) }
 
-// treeSum is a sum in a tree of blocks that ranks have parts of. Where each rank of a group has
-// one part of the same size, its sum is left pending, and the ranks add their sums in pairs (see
-// collective.Call.Pairs). Otherwise each rank sums the parts of the tree of which it has all
-// blocks, the largest that there are: no more than twice the logarithm of the blocks where these
-// lie one behind another. The ranks then exchange these sums and add them as the tree does. The
-// result is complete.
+// treeSum is a sum in a tree of blocks distributed over ranks. If each rank of a group has one
+// subtree, all of one size, its sum is left pending, and the ranks add their sums in pairs (see
+// collective.Call.Pairs). Otherwise each rank sums the largest subtrees for which it has all
+// blocks. For contiguous blocks these are at most twice the logarithm of their number. The
+// ranks then exchange these sums and add them like the tree. The result is complete.
 type treeSum struct {
 	blocks int
 	axes   []string // along which the ranks of a group differ
@@ -174,10 +173,10 @@ type treeSum struct {
 	has func(m sharding.Mesh, rank int) []int
 }
 
-// blockRun is n blocks from block `first` on of those that a rank has, which are `of`.
+// blockRun is n of a rank's `of` blocks, from block `first` on.
 type blockRun struct{ first, n, of int }
 
-// subtree is a run whose blocks are all of a subtree, whose first block is `at`.
+// subtree is a run of all blocks of a subtree. Its first block is `at`.
 type subtree struct {
 	blockRun
 	at int
@@ -268,8 +267,8 @@ func (s treeSum) over(m sharding.Mesh, t graph.Type, d int, axes []string) (tree
 	return s, err
 }
 
-// placeTree makes dec that of a sum in a tree over dimension d of argument i, and returns an
-// error if more than that is summed over and split.
+// placeTree changes dec to the decision of a sum in a tree over dimension d of argument i. It returns an
+// error if another summed dimension is split.
 func placeTree(c *sharding.Context, dec *sharding.Decision, blocks, i, d int) error {
 	axes := dec.In[i].At(d)
 	for _, a := range dec.Out[0].Pending {
