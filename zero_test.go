@@ -37,7 +37,7 @@ func TestSplitMoments(t *testing.T) {
 		loss := primitives.ReduceSum(primitives.Square(y))
 		out := []*graph.Value{loss}
 		for i, g := range vjp.Gradients(loss, w...) {
-			a, b, c := primitives.AdamW(w[i], m[i], v[i], primitives.PlaceLike(g, m[i]), rate, step, primitives.OnesLike(rate), primitives.AdamWOp{B1: 0.9, B2: 0.95, Eps: 1e-8})
+			a, b, c := primitives.AdamW(w[i], m[i], v[i], graph.PlaceLike(g, m[i]), rate, step, primitives.OnesLike(rate), primitives.AdamWOp{B1: 0.9, B2: 0.95, Eps: 1e-8})
 			out = append(out, a, b, c)
 		}
 		return out

@@ -181,7 +181,7 @@ func TestJoinsKeepWhatIsReadTwice(t *testing.T) {
 	const tokens, hidden, k, experts = 6, 3, 2, 4
 	view := map[string]func(tr *graph.Tracer, v *graph.Value) *graph.Value{
 		"itself":        func(_ *graph.Tracer, v *graph.Value) *graph.Value { return v },
-		"barrier":       func(_ *graph.Tracer, v *graph.Value) *graph.Value { return primitives.Barrier(v, v)[0] },
+		"barrier":       func(_ *graph.Tracer, v *graph.Value) *graph.Value { return graph.Barrier(v, v)[0] },
 		"stop_gradient": func(_ *graph.Tracer, v *graph.Value) *graph.Value { return primitives.StopGradient(v) },
 		"two reshapes": func(_ *graph.Tracer, v *graph.Value) *graph.Value {
 			return primitives.Reshape(primitives.Reshape(v, v.Dim(0), 1, v.Dim(1)), v.Dim(0), v.Dim(1))

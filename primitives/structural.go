@@ -135,33 +135,6 @@ func (shardingConstraintOp) Doc() graph.Doc {
 		Notes:  "Moves x by all_gather, all_to_all, reduce_scatter or all_sum as needed, and by nothing where each rank has its part already. Axes that the mesh does not have count as axes of size 1, so that a program runs on every mesh."}
 }
 
-// PlaceLike returns x, placed as like, which has the same shape. Only the placement of like
-// is used, not its elements. The usual case is a gradient placed like the optimizer's moments. If
-// these are split over the ranks that hold the weight, reduce_scatter completes the pending sum, and
-// each rank gets its shard.
-func PlaceLike(x, like *graph.Value) *graph.Value { return graph.Apply1(graph.PlaceLikeOp{}, x, like) }
-
-// Barrier returns the values x unchanged. No pass merges a computation on the results with the
-// same computation on x. Computations on any result run after all of x are computed. It costs
-// nothing at run time. vjp.Remat uses barriers to recompute values in the backward pass.
-func Barrier(x ...*graph.Value) []*graph.Value {
-	graph.Helper()
-	if len(x) == 0 {
-		graph.Fail("barrier: no values, want at least one")
-	}
-	out := make([]*graph.Value, len(x))
-	for i, v := range x {
-		args := []*graph.Value{v}
-		for j, w := range x {
-			if j != i {
-				args = append(args, w)
-			}
-		}
-		out[i] = graph.Apply1(graph.BarrierOp{}, args...)
-	}
-	return out
-}
-
 // KeepProducts is a policy of vjp.RematKeep: the gradient keeps the results of products
 // with matrices, because their recomputation takes the most time.
 func KeepProducts(e *graph.Eqn) bool {

@@ -360,7 +360,7 @@ func TestRematMistakes(t *testing.T) {
 			vjp.Remat("f", func(_ *graph.Tracer, a values) values { return values{primitives.Mul(a[0], y)} }, x)
 		}},
 		{`program name "a b": want a letter`, func(x *graph.Value) { vjp.Remat("a b", func(_ *graph.Tracer, x values) values { return x }, x) }},
-		{"barrier: no values, want at least one", func(*graph.Value) { primitives.Barrier() }},
+		{"barrier: no values, want at least one", func(*graph.Value) { graph.Barrier() }},
 	} {
 		_, err := graph.Trace("p", func(tr *graph.Tracer) []*graph.Value {
 			x := tr.Input("x", graph.F32, 2)
@@ -376,7 +376,7 @@ func TestRematMistakes(t *testing.T) {
 func TestBarrier(t *testing.T) {
 	p := trace(t, func(tr *graph.Tracer) values {
 		x, y := tr.Input("x", graph.F32, 8), tr.Input("y", graph.F32, 8)
-		b := primitives.Barrier(x, primitives.Sin(y))
+		b := graph.Barrier(x, primitives.Sin(y))
 		sum := primitives.ReduceSum(primitives.Add(primitives.Exp(x), primitives.Exp(b[0])))
 		return append(values{sum, b[1]}, vjp.Gradients(sum, x)...)
 	})

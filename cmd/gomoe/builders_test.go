@@ -74,7 +74,7 @@ func (s source) own(prim, typ string, types map[string]int) *ast.FuncDecl {
 // apply its type alone.
 func builderText(t *testing.T) string {
 	loops := readSource(t, "graph")
-	loops.funcs = map[string]*ast.FuncDecl{"Scan": loops.funcs["Scan"]} // the package's only builder
+	loops.funcs = map[string]*ast.FuncDecl{"Scan": loops.funcs["Scan"], "Barrier": loops.funcs["Barrier"], "PlaceLike": loops.funcs["PlaceLike"]} // the builders
 	sources := []source{loops, readSource(t, "primitives"), readSource(t, "vjp")}
 	own, ofType, types := map[string]string{}, map[string]string{}, map[string]int{}
 	for _, p := range documented() {

@@ -18,7 +18,7 @@ func (g *gen) unary(v val) {
 	one := func(y *graph.Value, size float64) { g.add(y, size, v.layer) }
 	switch g.r.IntN(22) {
 	case 20:
-		one(primitives.Barrier(x, g.same(v).Value)[0], s)
+		one(graph.Barrier(x, g.same(v).Value)[0], s)
 	case 21:
 		one(vjp.Remat("again", func(_ *graph.Tracer, a []*graph.Value) []*graph.Value {
 			return []*graph.Value{primitives.Tanh(primitives.Mul(primitives.Sin(a[0]), a[0]))}
