@@ -8,7 +8,7 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/graph"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
 )
@@ -44,35 +44,37 @@ func qwen(t *testing.T, parts int, how string) *graph.Program {
 		in("norm", width)
 		in("head", width, vocabulary)
 		loss := func(tokens, targets *graph.Value) *graph.Value {
-			x := Embedding(w[0], tokens)
+			x := primitives.Embedding(w[0], tokens)
 			for a := w[1 : len(w)-2]; len(a) > 0; a = a[12:] {
-				h := RMSNorm(x, a[0], 1e-5)
-				split := func(w *graph.Value) *graph.Value { return Reshape(MatMul(h, w), sequences, length, heads, width/heads) }
-				q, k := RoPE(RMSNorm(split(a[1]), a[5], 1e-5), nil, RoPEOp{}), RoPE(RMSNorm(split(a[2]), a[6], 1e-5), nil, RoPEOp{})
-				y, _ := Attention(q, k, split(a[3]), AttentionParams{})
-				x = Add(x, MatMul(Reshape(y, sequences, length, width), a[4]))
-				h = RMSNorm(x, a[7], 1e-5)
-				weights, chosen, _ := Route(RouteOp{TopK: 2, Renormalize: true}, MatMul(h, a[8]), nil)
-				r := Prepare(PrepareOp{Experts: experts, Axis: "ep"}, chosen)
-				rows, rowWeights := DispatchWeighted(r, h, weights)
-				o := GroupedMatMul(r, SwiGLU(GroupedMatMul(r, rows, a[9]), GroupedMatMul(r, rows, a[10])), a[11])
-				x = Add(x, Combine(r, Mul(o, BroadcastInDim(rowWeights, o.Type.Shape, 0))))
+				h := primitives.RMSNorm(x, a[0], 1e-5)
+				split := func(w *graph.Value) *graph.Value {
+					return primitives.Reshape(primitives.MatMul(h, w), sequences, length, heads, width/heads)
+				}
+				q, k := primitives.RoPE(primitives.RMSNorm(split(a[1]), a[5], 1e-5), nil, primitives.RoPEOp{}), primitives.RoPE(primitives.RMSNorm(split(a[2]), a[6], 1e-5), nil, primitives.RoPEOp{})
+				y, _ := primitives.Attention(q, k, split(a[3]), primitives.AttentionParams{})
+				x = primitives.Add(x, primitives.MatMul(primitives.Reshape(y, sequences, length, width), a[4]))
+				h = primitives.RMSNorm(x, a[7], 1e-5)
+				weights, chosen, _ := primitives.Route(primitives.RouteOp{TopK: 2, Renormalize: true}, primitives.MatMul(h, a[8]), nil)
+				r := primitives.Prepare(primitives.PrepareOp{Experts: experts, Axis: "ep"}, chosen)
+				rows, rowWeights := primitives.DispatchWeighted(r, h, weights)
+				o := primitives.GroupedMatMul(r, primitives.SwiGLU(primitives.GroupedMatMul(r, rows, a[9]), primitives.GroupedMatMul(r, rows, a[10])), a[11])
+				x = primitives.Add(x, primitives.Combine(r, primitives.Mul(o, primitives.BroadcastInDim(rowWeights, o.Type.Shape, 0))))
 			}
-			logits := MatMul(RMSNorm(x, w[len(w)-2], 1e-5), w[len(w)-1])
-			return MulScalar(ReduceSum(CrossEntropy(logits, targets)), 1.0/(sequences*length))
+			logits := primitives.MatMul(primitives.RMSNorm(x, w[len(w)-2], 1e-5), w[len(w)-1])
+			return primitives.MulScalar(primitives.ReduceSum(primitives.CrossEntropy(logits, targets)), 1.0/(sequences*length))
 		}
 		part := func(x *graph.Value, i int) *graph.Value {
-			return Reshape(SliceInDim(x, 0, i, i+1), sequences, length)
+			return primitives.Reshape(primitives.SliceInDim(x, 0, i, i+1), sequences, length)
 		}
 		if how == "loop" {
 			acc := make([]*graph.Value, len(w))
 			for i := range w {
-				acc[i] = ZerosLike(w[i])
+				acc[i] = primitives.ZerosLike(w[i])
 			}
 			sums, losses := graph.Scan(graph.ScanParams{}, acc, []*graph.Value{tokens, targets}, func(acc, x []*graph.Value) (c, y []*graph.Value) {
 				l := loss(x[0], x[1])
 				for i, g := range vjp.Gradients(l, w...) {
-					c = append(c, Add(acc[i], g))
+					c = append(c, primitives.Add(acc[i], g))
 				}
 				return c, []*graph.Value{l}
 			})
@@ -85,7 +87,7 @@ func qwen(t *testing.T, parts int, how string) *graph.Program {
 			if total == nil {
 				total = l
 			} else {
-				total = Add(total, l)
+				total = primitives.Add(total, l)
 			}
 			if how == "losses" && i < parts-1 {
 				continue
@@ -98,7 +100,7 @@ func qwen(t *testing.T, parts int, how string) *graph.Program {
 				if i == 0 || how == "losses" {
 					sums = append(sums, g)
 				} else {
-					sums[k] = Add(sums[k], g)
+					sums[k] = primitives.Add(sums[k], g)
 				}
 			}
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
@@ -51,12 +51,12 @@ func (m expertModel) weights(tr *graph.Tracer) []*graph.Value {
 
 // layer is one layer with weights w on x f32[tokens,width].
 func (m expertModel) layer(w []*graph.Value, x *graph.Value) *graph.Value {
-	h := RMSNorm(x, w[0], 1e-5)
-	weights, chosen, _ := Route(RouteOp{TopK: 2, Renormalize: true}, MatMul(h, w[1]), nil)
-	r := Prepare(PrepareOp{Experts: m.experts, Axis: "ep"}, chosen)
-	rows, rowWeights := DispatchWeighted(r, h, weights)
-	y := GroupedMatMul(r, SiLU(GroupedMatMul(r, rows, w[2])), w[3])
-	return Add(x, Combine(r, Mul(y, BroadcastInDim(rowWeights, y.Type.Shape, 0))))
+	h := primitives.RMSNorm(x, w[0], 1e-5)
+	weights, chosen, _ := primitives.Route(primitives.RouteOp{TopK: 2, Renormalize: true}, primitives.MatMul(h, w[1]), nil)
+	r := primitives.Prepare(primitives.PrepareOp{Experts: m.experts, Axis: "ep"}, chosen)
+	rows, rowWeights := primitives.DispatchWeighted(r, h, weights)
+	y := primitives.GroupedMatMul(r, primitives.SiLU(primitives.GroupedMatMul(r, rows, w[2])), w[3])
+	return primitives.Add(x, primitives.Combine(r, primitives.Mul(y, primitives.BroadcastInDim(rowWeights, y.Type.Shape, 0))))
 }
 
 // loss is what training minimises for one microbatch x f32[tokens,width].
@@ -71,7 +71,7 @@ func (m expertModel) loss(w []*graph.Value, x *graph.Value) *graph.Value {
 			x = m.layer(w[:4], x)
 		}
 	}
-	return MulScalar(ReduceSum(Square(x)), 1/float64(x.Type.Len()))
+	return primitives.MulScalar(primitives.ReduceSum(primitives.Square(x)), 1/float64(x.Type.Len()))
 }
 
 // accumulate traces the losses of all microbatches and the sums of their gradients, scaled
@@ -87,13 +87,13 @@ func (m expertModel) accumulate(t *testing.T, how string) *graph.Program {
 			if how == "inputs" {
 				acc = append(acc, tr.Input("acc_"+v.Name, v.Type.DType, v.Type.Shape...))
 			} else {
-				acc = append(acc, ZerosLike(v))
+				acc = append(acc, primitives.ZerosLike(v))
 			}
 		}
 		step := func(acc []*graph.Value, x *graph.Value) (c []*graph.Value, loss *graph.Value) {
 			loss = m.loss(w, x)
 			for i, g := range vjp.Gradients(loss, w...) {
-				c = append(c, Add(acc[i], MulScalar(g, 0.25)))
+				c = append(c, primitives.Add(acc[i], primitives.MulScalar(g, 0.25)))
 			}
 			return c, loss
 		}
@@ -101,10 +101,10 @@ func (m expertModel) accumulate(t *testing.T, how string) *graph.Program {
 			var losses []*graph.Value
 			for i := range microbatches {
 				var loss *graph.Value
-				acc, loss = step(acc, Reshape(SliceInDim(xs, 0, i, i+1), m.tokens, m.width))
-				losses = append(losses, Reshape(loss, 1))
+				acc, loss = step(acc, primitives.Reshape(primitives.SliceInDim(xs, 0, i, i+1), m.tokens, m.width))
+				losses = append(losses, primitives.Reshape(loss, 1))
 			}
-			return append([]*graph.Value{Concatenate(0, losses...)}, acc...)
+			return append([]*graph.Value{primitives.Concatenate(0, losses...)}, acc...)
 		}
 		sums, losses := graph.Scan(graph.ScanParams{}, acc, []*graph.Value{xs}, func(acc, x []*graph.Value) (c, y []*graph.Value) {
 			c, loss := step(acc, x[0])
@@ -230,7 +230,7 @@ func TestKeepOfExperts(t *testing.T) {
 		last, _ := graph.Scan(graph.ScanParams{Keep: true}, []*graph.Value{x}, w, func(carry, w []*graph.Value) (c, y []*graph.Value) {
 			return []*graph.Value{m.layer(w, carry[0])}, nil
 		})
-		return vjp.Gradients(ReduceSum(Square(last[0])), w...)
+		return vjp.Gradients(primitives.ReduceSum(primitives.Square(last[0])), w...)
 	})
 	require.NoError(t, err)
 	for _, mesh := range []string{"", "ep=2"} {
@@ -268,7 +268,7 @@ func TestPendingBetweenSteps(t *testing.T) {
 	apply, err := graph.Trace("apply", func(tr *graph.Tracer) (out []*graph.Value) {
 		for _, v := range p.In[1+(len(p.In)-1)/2:] {
 			acc := tr.Input(v.Name, v.Type.DType, v.Type.Shape...)
-			out = append(out, MulScalar(acc, 0.5), ZerosLike(acc))
+			out = append(out, primitives.MulScalar(acc, 0.5), primitives.ZerosLike(acc))
 		}
 		return out
 	})

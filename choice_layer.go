@@ -162,7 +162,11 @@ func (r *chooser) layer(t *graph.Tracer, p *expertPart, env values, routed *grap
 		for i, v := range e.In {
 			in[i] = arg(v)
 		}
-		apply(e, rowsOf(e.Prim, was, now), in)
+		prim, err := rowsOf(e.Prim, was, now)
+		if err != nil {
+			graph.FailAt(e, err)
+		}
+		apply(e, prim, in)
 	}
 	in := make([]*graph.Value, len(p.combine.In))
 	for i, v := range p.combine.In {
@@ -172,7 +176,7 @@ func (r *chooser) layer(t *graph.Tracer, p *expertPart, env values, routed *grap
 }
 
 // rowsOf returns p with `now` rows in its shape, if that has `was` rows.
-func rowsOf(p graph.Primitive, was, now int) graph.Primitive {
+func rowsOf(p graph.Primitive, was, now int) (graph.Primitive, error) {
 	shape := func(s []int) []int {
 		if len(s) > 0 && s[0] == was {
 			s = slices.Clone(s)
@@ -180,19 +184,21 @@ func rowsOf(p graph.Primitive, was, now int) graph.Primitive {
 		}
 		return s
 	}
-	switch p := p.(type) {
-	case graph.FullOp:
-		p.Shape = shape(p.Shape)
-		return p
-	case primitives.BroadcastInDimOp:
-		p.Shape = shape(p.Shape)
-		return p
-	case primitives.ReshapeOp:
-		p.Shape = shape(p.Shape)
-		return p
-	case primitives.SliceOp: // a slice of columns
-		p.LimitIndices = shape(p.LimitIndices)
-		return p
+	switch primitives.NameOf(p) {
+	case "full", "broadcast_in_dim", "reshape":
+		of, err := graph.ParamsOf[struct{ Shape []int }](p)
+		if err != nil {
+			return nil, err
+		}
+		of.Shape = shape(of.Shape)
+		return graph.WithParams(p, of)
+	case "slice": // a slice of columns
+		of, err := graph.ParamsOf[struct{ LimitIndices []int }](p)
+		if err != nil {
+			return nil, err
+		}
+		of.LimitIndices = shape(of.LimitIndices)
+		return graph.WithParams(p, of)
 	}
-	return p
+	return p, nil
 }

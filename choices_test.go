@@ -15,12 +15,12 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// expertLoss is the loss of a layer of experts; blocks is that of pr.InBlocks, 0 for none. The
+// expertLoss is the loss of a layer of experts; blocks is that of primitives.InBlocks, 0 for none. The
 // experts have columns of their own that are added to each row, and copies if copies is above 0.
 func expertLoss(tokens, hidden, width, experts, k, copies int, d graph.DType, exchange ep.Exchange, blocks int) (*graph.Program, error) {
 	return graph.Trace("layer", func(t *graph.Tracer) []*graph.Value {
@@ -31,28 +31,28 @@ func expertLoss(tokens, hidden, width, experts, k, copies int, d graph.DType, ex
 		if copies > 0 {
 			list = t.Input("copies", graph.I32, copies)
 		}
-		weights, ids, _ := pr.Route(pr.RouteOp{TopK: k}, logits, nil)
-		r := pr.Prepare(pr.PrepareOp{Experts: experts, Exchange: exchange}, ids)
-		layer := func(r pr.Prepared, args []*graph.Value) *graph.Value {
+		weights, ids, _ := primitives.Route(primitives.RouteOp{TopK: k}, logits, nil)
+		r := primitives.Prepare(primitives.PrepareOp{Experts: experts, Exchange: exchange}, ids)
+		layer := func(r primitives.Prepared, args []*graph.Value) *graph.Value {
 			gate, up, down := gate, up, down
 			if copies > 0 {
-				r = pr.Copies(r, list)
-				gate, up, down = pr.Gather(gate, list, 0), pr.Gather(up, list, 0), pr.Gather(down, list, 0)
+				r = primitives.Copies(r, list)
+				gate, up, down = primitives.Gather(gate, list, 0), primitives.Gather(up, list, 0), primitives.Gather(down, list, 0)
 			}
-			rows, w := pr.DispatchWeighted(r, args[0], args[1])
-			one := pr.Full(t, 1, d, rows.Dim(0), width)
-			h := pr.Add(one, pr.SwiGLU(pr.GroupedMatMul(r, rows, gate), pr.GroupedMatMul(r, rows, up)))
-			o := pr.GroupedMatMul(r, h, down)
-			return pr.Combine(r, pr.Mul(o, pr.BroadcastInDim(w, o.Type.Shape, 0)))
+			rows, w := primitives.DispatchWeighted(r, args[0], args[1])
+			one := primitives.Full(t, 1, d, rows.Dim(0), width)
+			h := primitives.Add(one, primitives.SwiGLU(primitives.GroupedMatMul(r, rows, gate), primitives.GroupedMatMul(r, rows, up)))
+			o := primitives.GroupedMatMul(r, h, down)
+			return primitives.Combine(r, primitives.Mul(o, primitives.BroadcastInDim(w, o.Type.Shape, 0)))
 		}
-		args := []*graph.Value{x, pr.ConvertElementType(weights, d)}
+		args := []*graph.Value{x, primitives.ConvertElementType(weights, d)}
 		y := (*graph.Value)(nil)
 		if blocks > 0 {
-			y = pr.InBlocks(blocks, r, args, layer)
+			y = primitives.InBlocks(blocks, r, args, layer)
 		} else {
 			y = layer(r, args)
 		}
-		return []*graph.Value{pr.ReduceSumUnordered(pr.Square(y)), y}
+		return []*graph.Value{primitives.ReduceSumUnordered(primitives.Square(y)), y}
 	})
 }
 
@@ -197,15 +197,15 @@ func TestChoicesMistakes(t *testing.T) {
 	_, err = gomoe.Choice{Wire: graph.F8_E4M3}.Program(p)
 	require.ErrorContains(t, err, "want a multiple of 128")
 	plain, err := graph.Trace("plain", func(t *graph.Tracer) []*graph.Value {
-		return []*graph.Value{pr.ReduceSum(t.Input("x", graph.F32, 4))}
+		return []*graph.Value{primitives.ReduceSum(t.Input("x", graph.F32, 4))}
 	})
 	require.NoError(t, err)
 	_, err = gomoe.Choices(t.Context(), plain, gomoe.Config{})
 	require.ErrorContains(t, err, "program plain has no expert layer")
 	escapes, err := graph.Trace("escapes", func(t *graph.Tracer) []*graph.Value {
-		r := pr.Prepare(pr.PrepareOp{Experts: 4}, t.Input("ids", graph.I32, 8, 2))
-		rows := pr.Dispatch(r, t.Input("x", graph.F32, 8, 4))
-		return []*graph.Value{pr.Combine(r, rows), rows}
+		r := primitives.Prepare(primitives.PrepareOp{Experts: 4}, t.Input("ids", graph.I32, 8, 2))
+		rows := primitives.Dispatch(r, t.Input("x", graph.F32, 8, 4))
+		return []*graph.Value{primitives.Combine(r, rows), rows}
 	})
 	require.NoError(t, err)
 	_, err = gomoe.Choice{Blocks: 2}.Program(escapes)
@@ -220,8 +220,8 @@ func TestChoiceInLoops(t *testing.T) {
 		ids := t.Input("ids", graph.I32, layers, tokens, 2)
 		out, _ := graph.Scan(graph.ScanParams{}, []*graph.Value{x}, []*graph.Value{w, ids}, func(c, each []*graph.Value) (next, y []*graph.Value) {
 			return vjp.Remat("one", func(_ *graph.Tracer, a []*graph.Value) []*graph.Value {
-				r := pr.Prepare(pr.PrepareOp{Experts: experts}, a[2])
-				return []*graph.Value{pr.Tanh(pr.Combine(r, pr.GroupedMatMul(r, pr.Dispatch(r, a[0]), a[1])))}
+				r := primitives.Prepare(primitives.PrepareOp{Experts: experts}, a[2])
+				return []*graph.Value{primitives.Tanh(primitives.Combine(r, primitives.GroupedMatMul(r, primitives.Dispatch(r, a[0]), a[1])))}
 			}, c[0], each[0], each[1]), nil
 		})
 		return out

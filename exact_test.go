@@ -10,7 +10,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
 )
@@ -24,18 +24,18 @@ func exactStep(t *testing.T, tokens int) *graph.Program {
 		ids := tr.Input("ids", graph.I32, tokens)
 		table, gain, bias := f("table", vocab, width), f("gain", width), f("bias", width)
 		in, gate, up, down := f("in", width, width), f("gate", width, experts), f("up", experts, width, inner), f("down", experts, inner, width)
-		x := Add(MatMul(RMSNorm(Embedding(table, ids), gain, 1e-6), in), BroadcastTo(bias, tokens, width))
-		weights, chosen, _ := Route(RouteOp{TopK: k}, MatMul(x, gate), nil)
-		r := Prepare(PrepareOp{Experts: experts, Capacity: tokens / 2}, chosen)
-		rows, w := DispatchWeighted(r, x, weights)
-		o := GroupedMatMul(r, SiLU(GroupedMatMul(r, rows, up)), down)
-		y := Combine(r, Mul(o, BroadcastInDim(w, []int{o.Dim(0), width}, 0)))
-		loss := ReduceSum(Square(LayerNorm(Add(x, y), gain, bias, 1e-6)))
+		x := primitives.Add(primitives.MatMul(primitives.RMSNorm(primitives.Embedding(table, ids), gain, 1e-6), in), primitives.BroadcastTo(bias, tokens, width))
+		weights, chosen, _ := primitives.Route(primitives.RouteOp{TopK: k}, primitives.MatMul(x, gate), nil)
+		r := primitives.Prepare(primitives.PrepareOp{Experts: experts, Capacity: tokens / 2}, chosen)
+		rows, w := primitives.DispatchWeighted(r, x, weights)
+		o := primitives.GroupedMatMul(r, primitives.SiLU(primitives.GroupedMatMul(r, rows, up)), down)
+		y := primitives.Combine(r, primitives.Mul(o, primitives.BroadcastInDim(w, []int{o.Dim(0), width}, 0)))
+		loss := primitives.ReduceSum(primitives.Square(primitives.LayerNorm(primitives.Add(x, y), gain, bias, 1e-6)))
 		out := []*graph.Value{loss}
 		ws := []*graph.Value{table, gain, bias, in, gate, up, down}
 		for i, g := range vjp.Gradients(loss, ws...) {
-			norm := ReduceSumUnordered(Square(g))
-			out = append(out, g, norm, Sub(ws[i], Mul(g, BroadcastTo(norm, g.Type.Shape...))))
+			norm := primitives.ReduceSumUnordered(primitives.Square(g))
+			out = append(out, g, norm, primitives.Sub(ws[i], primitives.Mul(g, primitives.BroadcastTo(norm, g.Type.Shape...))))
 		}
 		return out
 	})
@@ -111,14 +111,14 @@ func TestExactOfFewTokens(t *testing.T) {
 		p, err := graph.Trace("blocks", func(tr *graph.Tracer) []*graph.Value {
 			ids := tr.Input("ids", graph.I32, 16)
 			table, gate, up := tr.Input("table", graph.F32, 11, 6), tr.Input("gate", graph.F32, 6, 4), tr.Input("up", graph.F32, 4, 6, 6)
-			x := Embedding(table, ids)
-			weights, chosen, _ := Route(RouteOp{TopK: 2}, MatMul(x, gate), nil)
-			y := InBlocks(rows, Prepare(PrepareOp{Experts: 4}, chosen), []*graph.Value{x, weights}, func(r Prepared, in []*graph.Value) *graph.Value {
-				y, w := DispatchWeighted(r, in[0], in[1])
-				y = GroupedMatMul(r, y, up)
-				return Combine(r, Mul(y, BroadcastInDim(w, y.Type.Shape, 0)))
+			x := primitives.Embedding(table, ids)
+			weights, chosen, _ := primitives.Route(primitives.RouteOp{TopK: 2}, primitives.MatMul(x, gate), nil)
+			y := primitives.InBlocks(rows, primitives.Prepare(primitives.PrepareOp{Experts: 4}, chosen), []*graph.Value{x, weights}, func(r primitives.Prepared, in []*graph.Value) *graph.Value {
+				y, w := primitives.DispatchWeighted(r, in[0], in[1])
+				y = primitives.GroupedMatMul(r, y, up)
+				return primitives.Combine(r, primitives.Mul(y, primitives.BroadcastInDim(w, y.Type.Shape, 0)))
 			})
-			loss := ReduceSum(Square(y))
+			loss := primitives.ReduceSum(primitives.Square(y))
 			return append([]*graph.Value{loss}, vjp.Gradients(loss, table, gate, up)...)
 		})
 		require.NoError(t, err)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
 )
@@ -18,13 +18,13 @@ func expertsInBlocks(rows int) (*graph.Program, error) {
 	return graph.Trace("layer", func(t *graph.Tracer) []*graph.Value {
 		x, logits := t.Input("x", graph.BF16, tokens, hidden), t.Input("logits", graph.F32, tokens, experts)
 		up, down := t.Input("up", graph.BF16, experts, hidden, width), t.Input("down", graph.BF16, experts, width, hidden)
-		_, ids, _ := pr.Route(pr.RouteOp{TopK: choices}, logits, nil)
-		r := pr.Prepare(pr.PrepareOp{Experts: experts}, ids)
-		y := pr.InBlocks(rows, r, []*graph.Value{x}, func(r pr.Prepared, block []*graph.Value) *graph.Value {
-			h := pr.SiLU(pr.GroupedMatMul(r, pr.Dispatch(r, block[0]), up))
-			return pr.Combine(r, pr.GroupedMatMul(r, h, down))
+		_, ids, _ := primitives.Route(primitives.RouteOp{TopK: choices}, logits, nil)
+		r := primitives.Prepare(primitives.PrepareOp{Experts: experts}, ids)
+		y := primitives.InBlocks(rows, r, []*graph.Value{x}, func(r primitives.Prepared, block []*graph.Value) *graph.Value {
+			h := primitives.SiLU(primitives.GroupedMatMul(r, primitives.Dispatch(r, block[0]), up))
+			return primitives.Combine(r, primitives.GroupedMatMul(r, h, down))
 		})
-		return vjp.Gradients(pr.ReduceSumUnordered(pr.Square(y)), x, up, down)
+		return vjp.Gradients(primitives.ReduceSumUnordered(primitives.Square(y)), x, up, down)
 	})
 }
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -23,11 +23,11 @@ func TestInBlocksOfFewTokens(t *testing.T) {
 	} {
 		p, err := graph.Trace("layer", func(t *graph.Tracer) []*graph.Value {
 			x, logits, w := t.Input("x", graph.F32, 12, 4), t.Input("logits", graph.F32, 12, 4), t.Input("w", graph.F32, 4, 4, 4)
-			weights, ids, _ := pr.Route(pr.RouteOp{TopK: 1}, logits, nil)
-			r := pr.Prepare(pr.PrepareOp{Experts: 4}, ids)
-			return []*graph.Value{pr.InBlocks(rows, r, []*graph.Value{x, weights}, func(r pr.Prepared, block []*graph.Value) *graph.Value {
-				rows, _ := pr.DispatchWeighted(r, block[0], block[1])
-				return pr.Combine(r, pr.GroupedMatMul(r, rows, w))
+			weights, ids, _ := primitives.Route(primitives.RouteOp{TopK: 1}, logits, nil)
+			r := primitives.Prepare(primitives.PrepareOp{Experts: 4}, ids)
+			return []*graph.Value{primitives.InBlocks(rows, r, []*graph.Value{x, weights}, func(r primitives.Prepared, block []*graph.Value) *graph.Value {
+				rows, _ := primitives.DispatchWeighted(r, block[0], block[1])
+				return primitives.Combine(r, primitives.GroupedMatMul(r, rows, w))
 			})}
 		})
 		require.NoError(t, err)

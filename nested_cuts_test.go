@@ -2,6 +2,7 @@ package gomoe_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,7 +30,11 @@ func TestShardsOfShards(t *testing.T) {
 				for _, from := range places {
 					for _, to := range places {
 						p, err := graph.Trace("p", func(tr *graph.Tracer) []*graph.Value {
-							return []*graph.Value{graph.Apply1(primitives.ShardingConstraintOp{Spec: to.String()}, tr.Input("x", graph.F64, n, n))}
+							var dims []string
+							for _, axes := range to.Dims {
+								dims = append(dims, strings.Join(axes, "."))
+							}
+							return []*graph.Value{primitives.ShardingConstraint(tr.Input("x", graph.F64, n, n), dims...)}
 						})
 						require.NoError(t, err)
 						got, err := gomoe.Run(t.Context(), p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"x": from}}, map[string]array.Array{"x": x})

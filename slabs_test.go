@@ -10,7 +10,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -95,15 +95,15 @@ func TestLentBlocksInSlabs(t *testing.T) {
 		const tokens, width, inner, experts = 16, 256, 128, 4
 		p, err := graph.Trace("blocks", func(tr *graph.Tracer) []*graph.Value {
 			x, router := tr.Input("x", d, tokens, width), tr.Input("router", d, width, experts)
-			_, chosen, _ := Route(RouteOp{TopK: 2, Renormalize: true}, MatMul(x, router), nil)
-			r := Prepare(PrepareOp{Experts: experts, Axis: "ep"}, chosen)
-			rows := Dispatch(r, x)
-			gate := GroupedMatMulTransposed(r, rows, tr.Input("gate", graph.Q4_0, experts, inner, width))
-			up := GroupedMatMulTransposed(r, rows, tr.Input("up", graph.Q4_0, experts, inner, width))
+			_, chosen, _ := primitives.Route(primitives.RouteOp{TopK: 2, Renormalize: true}, primitives.MatMul(x, router), nil)
+			r := primitives.Prepare(primitives.PrepareOp{Experts: experts, Axis: "ep"}, chosen)
+			rows := primitives.Dispatch(r, x)
+			gate := primitives.GroupedMatMulTransposed(r, rows, tr.Input("gate", graph.Q4_0, experts, inner, width))
+			up := primitives.GroupedMatMulTransposed(r, rows, tr.Input("up", graph.Q4_0, experts, inner, width))
 			down := tr.Input("down", graph.F8_E4M3, experts, width, inner)
-			y := GroupedScaledMatMul(r, SwiGLU(gate, up), down, tr.Input("scales", graph.F32, experts, 2, 1))
-			last := GroupedMatMulTransposed(r, y, tr.Input("last", graph.Q4_K, experts, width, width))
-			return []*graph.Value{Combine(r, last)}
+			y := primitives.GroupedScaledMatMul(r, primitives.SwiGLU(gate, up), down, tr.Input("scales", graph.F32, experts, 2, 1))
+			last := primitives.GroupedMatMulTransposed(r, y, tr.Input("last", graph.Q4_K, experts, width, width))
+			return []*graph.Value{primitives.Combine(r, last)}
 		})
 		require.NoError(t, err)
 		for _, mesh := range []string{"", "ep=2"} {

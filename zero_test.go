@@ -10,7 +10,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
 )
@@ -32,12 +32,12 @@ func TestSplitMoments(t *testing.T) {
 			m = append(m, tr.Input("m_"+in.name, graph.F32, in.shape...))
 			v = append(v, tr.Input("v_"+in.name, graph.F32, in.shape...))
 		}
-		whole := func(i int) *graph.Value { return ShardingConstraint(w[i]) }
-		y := Add(MatMul(GELU(MatMul(x, whole(0))), whole(1)), BroadcastTo(whole(2), 12, 5))
-		loss := ReduceSum(Square(y))
+		whole := func(i int) *graph.Value { return primitives.ShardingConstraint(w[i]) }
+		y := primitives.Add(primitives.MatMul(primitives.GELU(primitives.MatMul(x, whole(0))), whole(1)), primitives.BroadcastTo(whole(2), 12, 5))
+		loss := primitives.ReduceSum(primitives.Square(y))
 		out := []*graph.Value{loss}
 		for i, g := range vjp.Gradients(loss, w...) {
-			a, b, c := AdamW(w[i], m[i], v[i], PlaceLike(g, m[i]), rate, step, OnesLike(rate), AdamWOp{B1: 0.9, B2: 0.95, Eps: 1e-8})
+			a, b, c := primitives.AdamW(w[i], m[i], v[i], graph.PlaceLike(g, m[i]), rate, step, primitives.OnesLike(rate), primitives.AdamWOp{B1: 0.9, B2: 0.95, Eps: 1e-8})
 			out = append(out, a, b, c)
 		}
 		return out

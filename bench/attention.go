@@ -5,7 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/vjp"
 )
 
@@ -29,7 +29,7 @@ func attentionWorkloads() []workload {
 				p, err := graph.Trace("attention", func(t *graph.Tracer) []*graph.Value {
 					in := func(name string) *graph.Value { return t.Input(name, graph.F32, 1, seq, heads, columns) }
 					q, k, v, ct := in("q"), in("k"), in("v"), in("ct")
-					out, _ := Attention(q, k, v, AttentionParams{Full: !causal})
+					out, _ := primitives.Attention(q, k, v, primitives.AttentionParams{Full: !causal})
 					return append([]*graph.Value{out}, vjp.Backward([]*graph.Value{out}, []*graph.Value{ct}, []*graph.Value{q, k, v})...)
 				})
 				if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	gomoeruntime "github.com/gomoe/gomoe/runtime"
 )
 
@@ -54,15 +54,15 @@ func (l decodeLayer) program() (*graph.Program, error) {
 		router := t.Input("router", graph.F32, l.Experts, l.Hidden)
 		gate, up := t.Input("gate", graph.F32, l.Experts, l.FFN, l.Hidden), t.Input("up", graph.F32, l.Experts, l.FFN, l.Hidden)
 		down := t.Input("down", graph.F32, l.Experts, l.Hidden, l.FFN)
-		logits := DotGeneral(x, router, []int{1}, []int{1}, nil, nil)
-		weights, experts, _ := Route(RouteOp{TopK: l.TopK, Renormalize: true}, logits, nil)
-		r := Prepare(PrepareOp{Experts: l.Experts}, experts)
-		rows, rowWeights := DispatchWeighted(r, x, weights)
+		logits := primitives.DotGeneral(x, router, []int{1}, []int{1}, nil, nil)
+		weights, experts, _ := primitives.Route(primitives.RouteOp{TopK: l.TopK, Renormalize: true}, logits, nil)
+		r := primitives.Prepare(primitives.PrepareOp{Experts: l.Experts}, experts)
+		rows, rowWeights := primitives.DispatchWeighted(r, x, weights)
 		product := func(x, w *graph.Value) *graph.Value {
-			return graph.Apply1(GroupedMatMulOp{Transpose: true}, x, w, r.Value)
+			return primitives.GroupedMatMulTransposed(r, x, w)
 		}
-		y := product(SwiGLU(product(rows, gate), product(rows, up)), down)
-		return []*graph.Value{Combine(r, Mul(y, BroadcastInDim(rowWeights, y.Type.Shape, 0)))}
+		y := product(primitives.SwiGLU(product(rows, gate), product(rows, up)), down)
+		return []*graph.Value{primitives.Combine(r, primitives.Mul(y, primitives.BroadcastInDim(rowWeights, y.Type.Shape, 0)))}
 	})
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // matmulWorkloads returns square matrix products: as programs of one equation and, with one thread,
@@ -40,7 +40,7 @@ func matmulWorkloads() []workload {
 // openMatmul opens c f32[n,n] = a[n,n] · b[n,n] with a and b of type d.
 func openMatmul(d graph.DType, n, threads int) (*subject, error) {
 	p, err := graph.Trace("matmul", func(t *graph.Tracer) []*graph.Value {
-		return []*graph.Value{MatMulAs(graph.F32, t.Input("a", d, n, n), t.Input("b", d, n, n))}
+		return []*graph.Value{primitives.MatMulAs(graph.F32, t.Input("a", d, n, n), t.Input("b", d, n, n))}
 	})
 	if err != nil {
 		return nil, err

@@ -5,7 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/vjp"
 )
 
@@ -89,12 +89,12 @@ func (l moeLayer) program() (*graph.Program, error) {
 		x := t.Input("x", l.DType, l.Tokens, d)
 		router := t.Input("router", graph.F32, d, e)
 		gate, up, down := t.Input("gate", l.DType, e, d, f), t.Input("up", l.DType, e, d, f), t.Input("down", l.DType, e, f, d)
-		weights, experts, _ := Route(RouteOp{TopK: l.TopK, Renormalize: true}, MatMul(ConvertElementType(x, graph.F32), router), nil)
-		r := Prepare(PrepareOp{Experts: e}, experts)
-		rows, rowWeights := DispatchWeighted(r, x, weights)
-		y := GroupedMatMul(r, SwiGLU(GroupedMatMul(r, rows, gate), GroupedMatMul(r, rows, up)), down)
-		y = Mul(y, ConvertElementType(BroadcastInDim(rowWeights, y.Type.Shape, 0), l.DType))
-		out := Combine(r, y)
-		return []*graph.Value{MulScalar(ReduceSum(Square(ConvertElementType(out, graph.F32))), 0.5), out}
+		weights, experts, _ := primitives.Route(primitives.RouteOp{TopK: l.TopK, Renormalize: true}, primitives.MatMul(primitives.ConvertElementType(x, graph.F32), router), nil)
+		r := primitives.Prepare(primitives.PrepareOp{Experts: e}, experts)
+		rows, rowWeights := primitives.DispatchWeighted(r, x, weights)
+		y := primitives.GroupedMatMul(r, primitives.SwiGLU(primitives.GroupedMatMul(r, rows, gate), primitives.GroupedMatMul(r, rows, up)), down)
+		y = primitives.Mul(y, primitives.ConvertElementType(primitives.BroadcastInDim(rowWeights, y.Type.Shape, 0), l.DType))
+		out := primitives.Combine(r, y)
+		return []*graph.Value{primitives.MulScalar(primitives.ReduceSum(primitives.Square(primitives.ConvertElementType(out, graph.F32))), 0.5), out}
 	})
 }

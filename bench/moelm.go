@@ -9,7 +9,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	gomoeruntime "github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/vjp"
 )
@@ -86,22 +86,22 @@ func (m languageModel) program() (*graph.Program, error) {
 		gs := vjp.Gradients(total, list...)
 		var squares *graph.Value
 		for _, g := range gs {
-			if s := ReduceSumUnordered(Square(g)); squares == nil {
+			if s := primitives.ReduceSumUnordered(primitives.Square(g)); squares == nil {
 				squares = s
 			} else {
-				squares = Add(squares, s)
+				squares = primitives.Add(squares, s)
 			}
 		}
-		norm := Sqrt(squares)
-		limit := Min(FullLike(norm, 1), Div(FullLike(norm, m.Clip), norm))
+		norm := primitives.Sqrt(squares)
+		limit := primitives.Min(primitives.FullLike(norm, 1), primitives.Div(primitives.FullLike(norm, m.Clip), norm))
 		out := []*graph.Value{ce.Named("loss")}
 		for i, p := range m.weights() {
-			step := AdamWOp{B1: m.Beta1, B2: m.Beta2, Eps: m.Eps}
+			step := primitives.AdamWOp{B1: m.Beta1, B2: m.Beta2, Eps: m.Eps}
 			if len(p.shape) > 1 {
 				step.WeightDecay = m.Decay
 			}
 			mo, ve := t.Input("m_"+p.name, graph.F32, p.shape...), t.Input("v_"+p.name, graph.F32, p.shape...)
-			nw, nm, nv := AdamW(list[i], mo, ve, gs[i], rate, number, limit, step)
+			nw, nm, nv := primitives.AdamW(list[i], mo, ve, gs[i], rate, number, limit, step)
 			out = append(out, nw.Named("new_w_"+p.name), nm.Named("new_m_"+p.name), nv.Named("new_v_"+p.name))
 		}
 		return out
@@ -110,29 +110,31 @@ func (m languageModel) program() (*graph.Program, error) {
 
 // loss returns the mean cross-entropy, and the total minimized by training.
 func (m languageModel) loss(w map[string]*graph.Value, bytes, targets *graph.Value) (ce, total *graph.Value) {
-	x := Embedding(w["embed"], bytes)
+	x := primitives.Embedding(w["embed"], bytes)
 	b, s, d := x.Dim(0), x.Dim(1), x.Dim(2)
-	aux := FullLike(ReduceSum(x), 0)
+	aux := primitives.FullLike(primitives.ReduceSum(x), 0)
 	for l := range m.Layers {
 		n := func(s string) *graph.Value { return w[fmt.Sprintf("l%d_%s", l, s)] }
-		y := RMSNorm(x, n("norm1"), 1e-5)
-		heads := func(w *graph.Value) *graph.Value { return Reshape(MatMul(y, w), b, s, m.Heads, d/m.Heads) }
-		q, k, v := RoPE(heads(n("wq")), nil, RoPEOp{}), RoPE(heads(n("wk")), nil, RoPEOp{}), heads(n("wv"))
-		out, _ := Attention(q, k, v, AttentionParams{})
-		x = Add(x, MatMul(Reshape(out, b, s, d), n("wo")))
+		y := primitives.RMSNorm(x, n("norm1"), 1e-5)
+		heads := func(w *graph.Value) *graph.Value {
+			return primitives.Reshape(primitives.MatMul(y, w), b, s, m.Heads, d/m.Heads)
+		}
+		q, k, v := primitives.RoPE(heads(n("wq")), nil, primitives.RoPEOp{}), primitives.RoPE(heads(n("wk")), nil, primitives.RoPEOp{}), heads(n("wv"))
+		out, _ := primitives.Attention(q, k, v, primitives.AttentionParams{})
+		x = primitives.Add(x, primitives.MatMul(primitives.Reshape(out, b, s, d), n("wo")))
 
-		y = RMSNorm(x, n("norm2"), 1e-5)
-		logits := MatMul(y, n("router"))
-		weights, experts, scores := Route(RouteOp{TopK: m.TopK, Renormalize: true}, logits, nil)
-		r := Prepare(PrepareOp{Experts: m.Experts, Label: fmt.Sprintf("moe%d", l)}, experts)
-		rows, rowWeights := DispatchWeighted(r, y, weights)
-		z := GroupedMatMul(r, SwiGLU(GroupedMatMul(r, rows, n("gate")), GroupedMatMul(r, rows, n("up"))), n("down"))
-		x = Add(x, Combine(r, Mul(z, BroadcastInDim(rowWeights, z.Type.Shape, 0))))
-		aux = Add(aux, Add(MulScalar(LoadBalanceLoss(scores, r.Demand, m.TopK), m.Balance), MulScalar(RouterZLoss(logits), m.ZLoss)))
+		y = primitives.RMSNorm(x, n("norm2"), 1e-5)
+		logits := primitives.MatMul(y, n("router"))
+		weights, experts, scores := primitives.Route(primitives.RouteOp{TopK: m.TopK, Renormalize: true}, logits, nil)
+		r := primitives.Prepare(primitives.PrepareOp{Experts: m.Experts, Label: fmt.Sprintf("moe%d", l)}, experts)
+		rows, rowWeights := primitives.DispatchWeighted(r, y, weights)
+		z := primitives.GroupedMatMul(r, primitives.SwiGLU(primitives.GroupedMatMul(r, rows, n("gate")), primitives.GroupedMatMul(r, rows, n("up"))), n("down"))
+		x = primitives.Add(x, primitives.Combine(r, primitives.Mul(z, primitives.BroadcastInDim(rowWeights, z.Type.Shape, 0))))
+		aux = primitives.Add(aux, primitives.Add(primitives.MulScalar(primitives.LoadBalanceLoss(scores, r.Demand, m.TopK), m.Balance), primitives.MulScalar(primitives.RouterZLoss(logits), m.ZLoss)))
 	}
-	logits := MatMul(RMSNorm(x, w["norm"], 1e-5), w["head"])
-	ce = MulScalar(ReduceSum(CrossEntropy(logits, targets)), 1/float64(bytes.Type.Len()))
-	return ce, Add(ce, MulScalar(aux, 1/float64(m.Layers)))
+	logits := primitives.MatMul(primitives.RMSNorm(x, w["norm"], 1e-5), w["head"])
+	ce = primitives.MulScalar(primitives.ReduceSum(primitives.CrossEntropy(logits, targets)), 1/float64(bytes.Type.Len()))
+	return ce, primitives.Add(ce, primitives.MulScalar(aux, 1/float64(m.Layers)))
 }
 
 // open makes weights and a batch and runs the first steps. All further steps train on the same

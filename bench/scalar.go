@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // scalarWorkloads returns workloads measuring the overhead of a step: a program of 20 equations
@@ -16,7 +16,7 @@ func scalarWorkloads() []workload {
 			p, err := graph.Trace("scalar", func(t *graph.Tracer) []*graph.Value {
 				x, y := t.Input("x", graph.F32), t.Input("y", graph.F32)
 				for range 5 { // 4 equations each, which no pass removes
-					x, y = Tanh(Add(Mul(x, y), x)), Sub(y, x)
+					x, y = primitives.Tanh(primitives.Add(primitives.Mul(x, y), x)), primitives.Sub(y, x)
 				}
 				return []*graph.Value{x.Named("x2"), y.Named("y2")}
 			})

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // Apart returns a bias [B,1,S,S] of element type d for AttentionParams.Bias that masks attention between documents:
@@ -15,7 +15,7 @@ func Apart(documents *graph.Value, d graph.DType) *graph.Value {
 		graph.Fail("apart: documents are %s, want i32[B,S]", documents.Type)
 	}
 	b, s := documents.Dim(0), documents.Dim(1)
-	same := pr.Eq(pr.BroadcastInDim(documents, []int{b, 1, s, s}, 0, 2), pr.BroadcastInDim(documents, []int{b, 1, s, s}, 0, 3))
+	same := primitives.Eq(primitives.BroadcastInDim(documents, []int{b, 1, s, s}, 0, 2), primitives.BroadcastInDim(documents, []int{b, 1, s, s}, 0, 3))
 	t := documents.Tracer()
-	return pr.Where(same, pr.Full(t, 0, d, b, 1, s, s), pr.Full(t, math.Inf(-1), d, b, 1, s, s))
+	return primitives.Where(same, primitives.Full(t, 0, d, b, 1, s, s), primitives.Full(t, math.Inf(-1), d, b, 1, s, s))
 }

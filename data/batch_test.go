@@ -17,7 +17,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint/safetensors"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -203,7 +203,7 @@ func TestFill(t *testing.T) {
 	require.NoError(t, err)
 	p, err := graph.Trace("same", func(tr *graph.Tracer) []*graph.Value {
 		a := tr.Input("a", graph.I32, 6, 5)
-		return []*graph.Value{pr.Max(a, a)}
+		return []*graph.Value{primitives.Max(a, a)}
 	})
 	require.NoError(t, err)
 	mesh, err := sharding.ParseMesh("dp=2,sp=3")
@@ -243,7 +243,7 @@ func TestApart(t *testing.T) {
 		s := x.Type.Shape[1]
 		p, err := graph.Trace("attend", func(tr *graph.Tracer) []*graph.Value {
 			v := tr.Input("x", graph.F32, 1, s, 1, d)
-			y, _ := pr.Attention(v, v, v, pr.AttentionParams{Bias: Apart(tr.Input("documents", graph.I32, 1, s), graph.F32)})
+			y, _ := primitives.Attention(v, v, v, primitives.AttentionParams{Bias: Apart(tr.Input("documents", graph.I32, 1, s), graph.F32)})
 			return []*graph.Value{y}
 		})
 		require.NoError(t, err)

@@ -16,7 +16,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 )
 
@@ -156,7 +156,7 @@ func shares(n []float64) []float64 {
 // window returns the losses of a window's tokens, the last one being meaningless, and the tokens of each expert by
 // layer.
 func (e *evaluation) window(ctx context.Context, job *gomoe.Job, window []int32) (losses []float32, loads [][]int32, err error) {
-	next := append(append([]int32{}, window[1:]...), pr.IgnoredLabel)
+	next := append(append([]int32{}, window[1:]...), primitives.IgnoredLabel)
 	for name, x := range map[string][]int32{"tokens": window, "next": next} {
 		a, err := array.Of(x, 1, len(x))
 		if err != nil {
@@ -194,12 +194,12 @@ func (e *evaluation) job(ctx context.Context, n int) (*gomoe.Job, error) {
 	p, err := graph.Trace("evaluate", func(t *graph.Tracer) []*graph.Value {
 		s := nn.New(t, nn.Options{DType: models.DType(e.c), Stored: models.Stored(e.c), Exchange: e.o.Exchange, Wire: e.o.Wire, Copies: e.o.Copies, LoRA: e.o.Adapters.Options()})
 		logits := e.m.Forward(s, t.Input("tokens", graph.I32, 1, n), &nn.Step{})
-		loss := pr.CrossEntropy(pr.ConvertElementType(logits, graph.F32), t.Input("next", graph.I32, 1, n))
-		out := []*graph.Value{pr.ShardingConstraint(loss).Named("loss")}
+		loss := primitives.CrossEntropy(primitives.ConvertElementType(logits, graph.F32), t.Input("next", graph.I32, 1, n))
+		out := []*graph.Value{primitives.ShardingConstraint(loss).Named("loss")}
 		params, e.layers = s.Params(), nil
 		for _, r := range s.Routed() {
 			e.layers = append(e.layers, r.Layer)
-			out = append(out, pr.ShardingConstraint(r.Demand).Named(r.Layer))
+			out = append(out, primitives.ShardingConstraint(r.Demand).Named(r.Layer))
 		}
 		return out
 	})

@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // shape is the shape of a step: a number of sequences, and of tokens in each.
@@ -50,7 +50,7 @@ func (g *Generator) program(at shape) (*graph.Program, gomoe.Config, error) {
 		}
 		logits := g.model.Forward(s, t.Input("tokens", graph.I32, at.sequences, at.tokens), st)
 		params, caches = s.Params(), st.Caches()
-		out := []*graph.Value{pr.ShardingConstraint(logits).Named("logits")}
+		out := []*graph.Value{primitives.ShardingConstraint(logits).Named("logits")}
 		for _, c := range caches {
 			donate[c.In.Name] = len(out)
 			out = append(out, c.Out)

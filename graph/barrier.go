@@ -8,6 +8,27 @@ import "errors"
 // result aliases the argument.
 type BarrierOp struct{}
 
+// Barrier returns the values x unchanged. No pass merges a computation on the results with the
+// same computation on x. Computations on any result run after all of x are computed. It costs
+// nothing at run time. vjp.Remat uses barriers to recompute values in the backward pass.
+func Barrier(x ...*Value) []*Value {
+	Helper()
+	if len(x) == 0 {
+		Fail("barrier: no values, want at least one")
+	}
+	out := make([]*Value, len(x))
+	for i, v := range x {
+		args := []*Value{v}
+		for j, w := range x {
+			if j != i {
+				args = append(args, w)
+			}
+		}
+		out[i] = Apply1(BarrierOp{}, args...)
+	}
+	return out
+}
+
 // Blocks marks BarrierOp as a primitive moving weights in blocks.
 func (BarrierOp) Blocks() {}
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,6 +32,45 @@ func Params(p Primitive) []Param {
 		})
 	}
 	return ps
+}
+
+// ParamsOf returns parameters of p: those named by the exported fields of T, a struct. It is an error
+// if p has no parameter of that name and type.
+//
+//	axis, err := graph.ParamsOf[struct{ Axis int }](p)
+func ParamsOf[T any](p Primitive) (T, error) {
+	var out T
+	err := matching(p, structOf(p), reflect.ValueOf(&out).Elem(), func(param, field reflect.Value) { field.Set(param) })
+	return out, err
+}
+
+// WithParams returns p with other values of the parameters named by the exported fields of params, a
+// struct. It is an error if p has no parameter of that name and type.
+func WithParams(p Primitive, params any) (Primitive, error) {
+	changed := reflect.New(structOf(p).Type())
+	changed.Elem().Set(structOf(p))
+	err := matching(p, changed.Elem(), reflect.ValueOf(params), func(param, field reflect.Value) { param.Set(field) })
+	if reflect.TypeOf(p).Kind() != reflect.Pointer {
+		changed = changed.Elem()
+	}
+	return changed.Interface().(Primitive), err
+}
+
+// matching calls f for each field of a struct, with the parameter of p of that name, a field of
+// values.
+func matching(p Primitive, values, of reflect.Value, f func(param, field reflect.Value)) error {
+	params := fields(values)
+	for _, to := range fields(of) {
+		i := slices.IndexFunc(params, func(q field) bool { return q.key == to.key })
+		switch {
+		case i < 0:
+			return fmt.Errorf("graph: primitive %s has no parameter %s", p.Name(), to.key)
+		case params[i].value.Type() != to.value.Type():
+			return fmt.Errorf("graph: parameter %s of primitive %s is of type %s, not %s", to.key, p.Name(), params[i].value.Type(), to.value.Type())
+		}
+		f(params[i].value, to.value)
+	}
+	return nil
 }
 
 // written returns an error if the text form cannot hold p: its name, or one of its fields.

@@ -82,6 +82,12 @@ func (AddAnyOp) Doc() Doc {
 // gathered where needed.
 type PlaceLikeOp struct{}
 
+// PlaceLike returns x, placed as like, which has the same shape. Only the placement of like
+// is used, not its elements. The usual case is a gradient placed like the optimizer's moments. If
+// these are split over the ranks that hold the weight, reduce_scatter completes the pending sum, and
+// each rank gets its shard.
+func PlaceLike(x, like *Value) *Value { return Apply1(PlaceLikeOp{}, x, like) }
+
 // Moves marks PlaceLikeOp as a primitive that may take 8-bit floats.
 func (PlaceLikeOp) Moves() {}
 

@@ -19,7 +19,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/metal"
 	"github.com/gomoe/gomoe/metal/internal/clangtest"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -44,10 +44,10 @@ func trace(t *testing.T, fn func(*graph.Tracer) []*graph.Value) *graph.Program {
 func model(t *testing.T, rows, columns int) *graph.Program {
 	return trace(t, func(tr *graph.Tracer) []*graph.Value {
 		x, w, b := tr.Input("x", graph.F32, rows, columns), tr.Input("w", graph.F32, columns), tr.Input("b", graph.F32, columns)
-		y := Add(Mul(x, BroadcastInDim(w, x.Type.Shape, 1)), BroadcastInDim(b, x.Type.Shape, 1))
-		s, _ := Sort(y, 1)
-		next := Sub(w, Mul(b, w))
-		return []*graph.Value{ReduceSum(Mul(s, y)).Named("loss"), Exp(y).Named("y"), next.Named("next")}
+		y := primitives.Add(primitives.Mul(x, primitives.BroadcastInDim(w, x.Type.Shape, 1)), primitives.BroadcastInDim(b, x.Type.Shape, 1))
+		s, _ := primitives.Sort(y, 1)
+		next := primitives.Sub(w, primitives.Mul(b, w))
+		return []*graph.Value{primitives.ReduceSum(primitives.Mul(s, y)).Named("loss"), primitives.Exp(y).Named("y"), next.Named("next")}
 	})
 }
 
@@ -211,7 +211,7 @@ func TestCommandBufferFails(t *testing.T) {
 // in the step that has it.
 func TestFault(t *testing.T) {
 	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
-		return []*graph.Value{Embedding(tr.Input("w", graph.F32, 5, 4), tr.Input("ids", graph.I32, 6))}
+		return []*graph.Value{primitives.Embedding(tr.Input("w", graph.F32, 5, 4), tr.Input("ids", graph.I32, 6))}
 	})
 	d := emulated(t, metal.Emulation{})
 	run := func(dev runtime.Device, ids ...int32) error {

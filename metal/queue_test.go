@@ -11,7 +11,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/metal"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 )
 
@@ -26,7 +26,7 @@ type lookups struct {
 func newLookups(t *testing.T, n int) *lookups {
 	d := emulated(t, metal.Emulation{})
 	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
-		return []*graph.Value{Embedding(tr.Input("w", graph.F32, 5, 4), tr.Input("ids", graph.I32, 6))}
+		return []*graph.Value{primitives.Embedding(tr.Input("w", graph.F32, 5, 4), tr.Input("ids", graph.I32, 6))}
 	})
 	plan, err := gomoe.Compile(t.Context(), p, gomoe.Config{Target: d})
 	require.NoError(t, err)

@@ -9,17 +9,17 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/metal/internal/standin"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // Every buffer that a dispatch uses is in the residency set, from macOS 15 on: inputs, the arena,
 // scratch memory and records. Older systems have no sets.
 func TestResident(t *testing.T) {
 	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
-		x := Embedding(tr.Input("w", graph.F32, 5, 64), tr.Input("ids", graph.I32, 6))
-		q := Reshape(x, 1, 6, 2, 32)
-		out, _ := Attention(q, q, q, AttentionParams{})
-		one, _ := Attention(Reshape(ReduceSum(q, 1), 1, 1, 2, 32), q, q, AttentionParams{})
+		x := primitives.Embedding(tr.Input("w", graph.F32, 5, 64), tr.Input("ids", graph.I32, 6))
+		q := primitives.Reshape(x, 1, 6, 2, 32)
+		out, _ := primitives.Attention(q, q, q, primitives.AttentionParams{})
+		one, _ := primitives.Attention(primitives.Reshape(primitives.ReduceSum(q, 1), 1, 1, 2, 32), q, q, primitives.AttentionParams{})
 		return []*graph.Value{out, one}
 	})
 	ids, err := array.Of([]int32{0, 1, 2, 3, 4, 0}, 6)

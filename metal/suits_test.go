@@ -11,7 +11,7 @@ import (
 	"github.com/gomoe/gomoe/metal"
 	"github.com/gomoe/gomoe/metal/internal/clangtest"
 	"github.com/gomoe/gomoe/metal/internal/standin"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // with returns an emulated GPU that is closed when the test ends.
@@ -74,7 +74,7 @@ func TestBufferLength(t *testing.T) {
 func TestNoFastMath(t *testing.T) {
 	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
 		a, b := tr.Input("a", graph.F32, 4), tr.Input("b", graph.F32, 4)
-		return []*graph.Value{Sub(Add(a, b), a)}
+		return []*graph.Value{primitives.Sub(primitives.Add(a, b), a)}
 	})
 	a, err := array.Of([]float32{1 << 30, 1, 1 << 25, 3}, 4)
 	require.NoError(t, err)

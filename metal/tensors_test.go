@@ -14,7 +14,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/metal"
 	"github.com/gomoe/gomoe/metal/internal/standin"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // Tensor operations are used where the GPU's family and the system have them, the compiler takes the
@@ -31,8 +31,8 @@ func TestTensors(t *testing.T) {
 	}
 	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
 		x, w := tr.Input("x", graph.F32, 40, 24), tr.Input("w", graph.F32, 24, 70)
-		y := MatMul(ConvertElementType(x, graph.BF16), ConvertElementType(w, graph.BF16))
-		return []*graph.Value{ConvertElementType(y, graph.F32)}
+		y := primitives.MatMul(primitives.ConvertElementType(x, graph.BF16), primitives.ConvertElementType(w, graph.BF16))
+		return []*graph.Value{primitives.ConvertElementType(y, graph.F32)}
 	})
 	in := map[string]array.Array{"x": random(1, 40, 24), "w": random(2, 24, 70)}
 	want, err := gomoe.Run(t.Context(), p, gomoe.Config{}, in)

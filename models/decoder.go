@@ -6,7 +6,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // Decoder is the structure shared by all families: layers of attention followed by experts or a dense network, with
@@ -166,7 +166,7 @@ func (d Decoder) forward(s *nn.Scope, tokens *graph.Value, st *nn.Step) *graph.V
 		})
 	}
 	if st.Last {
-		x = pr.SliceInDim(x, 1, x.Dim(1)-1, x.Dim(1))
+		x = primitives.SliceInDim(x, 1, x.Dim(1)-1, x.Dim(1))
 	}
 	x = nn.RMSNorm{Epsilon: d.Epsilon}.Apply(in.In("norm", "output_norm"), x)
 	head := s.In("lm_head", "output")
@@ -186,6 +186,6 @@ func (d Decoder) layer(s *nn.Scope, l int, x *graph.Value, st *nn.Step) *graph.V
 	if d.Norm != "" {
 		second = d.Norm
 	}
-	x = pr.Add(st.Tail(x), d.Attention(l).Apply(s.In("self_attn", ""), norm.Apply(s.In("input_layernorm", "attn_norm"), x), st))
-	return pr.Add(x, d.MLP(s, l, norm.Apply(s.In("post_attention_layernorm", second), x)))
+	x = primitives.Add(st.Tail(x), d.Attention(l).Apply(s.In("self_attn", ""), norm.Apply(s.In("input_layernorm", "attn_norm"), x), st))
+	return primitives.Add(x, d.MLP(s, l, norm.Apply(s.In("post_attention_layernorm", second), x)))
 }

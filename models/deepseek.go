@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint/peft"
 	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // deepSeekV2 is the family of DeepSeek-V2.
@@ -233,7 +233,7 @@ func readDeepSeekExperts(r *Reader) nn.MoE {
 	m := nn.MoE{
 		Experts: r.Experts(),
 		Width:   r.Size(Keys{"moe_intermediate_size", ".expert_feed_forward_length"}),
-		Route: pr.RouteOp{
+		Route: primitives.RouteOp{
 			TopK:      r.Size(Keys{"num_experts_per_tok", ".expert_used_count"}),
 			Groups:    r.SizeOr(Keys{"n_group", ".expert_group_count"}, 0),
 			TopGroups: r.SizeOr(Keys{"topk_group", ".expert_group_used_count"}, 0),
@@ -257,7 +257,7 @@ func readSigmoidExperts(r *Reader) nn.MoE {
 		r.Say(Keys{"n_group", ".expert_group_count"}, 1, true)
 		r.Say(Keys{"topk_group", ".expert_group_used_count"}, 1, true)
 	}
-	m.Route.Score, m.Route.Epsilon = pr.SigmoidScore, 1e-20
+	m.Route.Score, m.Route.Epsilon = primitives.SigmoidScore, 1e-20
 	m.Route.Renormalize = r.FlagOr(Keys{"norm_topk_prob", ".expert_weights_norm"}, !r.c.GGUF()) // llama.cpp's default is false
 	r.Only(Keys{"", ".expert_gating_func"}, fmt.Sprint(ggufSigmoid))
 	r.Say(Keys{"", ".expert_gating_func"}, ggufSigmoid, true)

@@ -6,7 +6,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // DeepSeekV4Experts reads the MoE layers of a DeepSeek-V4, and returns a function applying the experts of layer l
@@ -21,9 +21,9 @@ func DeepSeekV4Experts(c *checkpoint.Checkpoint) (func(s *nn.Scope, l int, x, to
 		Experts: r.Size(Keys{"n_routed_experts", ".expert_count"}),
 		Width:   r.Size(Keys{"moe_intermediate_size", ".expert_feed_forward_length"}),
 		Vocab:   r.Size(Keys{"vocab_size", ".vocab_size"}),
-		Route: pr.RouteOp{
+		Route: primitives.RouteOp{
 			TopK:        r.Size(Keys{"num_experts_per_tok", ".expert_used_count"}),
-			Score:       pr.SqrtSoftplusScore,
+			Score:       primitives.SqrtSoftplusScore,
 			Renormalize: r.FlagOr(Keys{"norm_topk_prob", ".expert_weights_norm"}, true),
 			Epsilon:     1e-20, // as in transformers; others use a sum of at least 2^-14
 			Scale:       r.NumberOr(Keys{"routed_scaling_factor", ".expert_weights_scale"}, 1.5),

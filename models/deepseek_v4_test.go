@@ -16,7 +16,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/vjp"
 )
 
@@ -39,11 +39,11 @@ func TestDeepSeekV4Experts(t *testing.T) {
 	var params []nn.Param
 	p, err := graph.Trace("experts", func(tr *graph.Tracer) []*graph.Value {
 		s := nn.New(tr, nn.Options{Stored: Stored(c)})
-		x, tokens, up := tr.Input("x", graph.F32, 2, 6, 16), tr.Input("tokens", graph.I32, 2, 6), pr.Iota(tr, graph.I32, 2, 2, 6, 16)
+		x, tokens, up := tr.Input("x", graph.F32, 2, 6, 16), tr.Input("tokens", graph.I32, 2, 6), primitives.Iota(tr, graph.I32, 2, 2, 6, 16)
 		var out []*graph.Value
 		for l := range 2 {
 			y := experts(s, l, x, tokens)
-			out = append(out, y, vjp.Backward([]*graph.Value{y}, []*graph.Value{pr.ConvertElementType(up, graph.F32)}, []*graph.Value{x})[0])
+			out = append(out, y, vjp.Backward([]*graph.Value{y}, []*graph.Value{primitives.ConvertElementType(up, graph.F32)}, []*graph.Value{x})[0])
 		}
 		params = s.Params()
 		return out

@@ -20,7 +20,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // Parameters have the names in GGUF files that the package gguf gives them. It knows none where llama.cpp lacks a part.
@@ -311,13 +311,13 @@ func TestGGUFWithoutKeys(t *testing.T) {
 func TestGGUFPositions(t *testing.T) {
 	for _, x := range []struct {
 		keys map[string]any
-		want pr.RoPEOp
+		want primitives.RoPEOp
 	}{
 		{map[string]any{"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 24, "rope.scaling.yarn_attn_factor": 0.5},
-			pr.YaRN{Factor: 4, Original: 24, Magnitude: 0.5 * (1 + 0.1*math.Log(4))}.RoPE(1000, 8)},
-		{map[string]any{"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0}, pr.YaRN{Factor: 4, Original: 96}.RoPE(1000, 8)},
-		{map[string]any{"rope.scaling.factor": 4.0}, pr.LinearRoPE{Factor: 4}.RoPE(1000, 8)},
-		{map[string]any{"rope.scale_linear": 4.0}, pr.LinearRoPE{Factor: 4}.RoPE(1000, 8)},
+			nn.YaRN{Factor: 4, Original: 24, Magnitude: 0.5 * (1 + 0.1*math.Log(4))}.RoPE(1000, 8)},
+		{map[string]any{"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0}, nn.YaRN{Factor: 4, Original: 96}.RoPE(1000, 8)},
+		{map[string]any{"rope.scaling.factor": 4.0}, nn.LinearRoPE{Factor: 4}.RoPE(1000, 8)},
+		{map[string]any{"rope.scale_linear": 4.0}, nn.LinearRoPE{Factor: 4}.RoPE(1000, 8)},
 	} {
 		keys := map[string]any{"head_count": 4, "head_count_kv": 2, "key_length": 8, "feed_forward_length": 24, "rms": 1e-6}
 		maps.Copy(keys, x.keys)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/gomoe/gomoe/checkpoint/peft"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // gptOSS is the family of gpt-oss.
@@ -58,7 +58,7 @@ func openGPTOSS(r *Reader) (*Model, error) {
 	moe := nn.MoE{
 		Experts: r.Experts(),
 		Width:   r.Size(r.Either(Keys{"intermediate_size", ".expert_feed_forward_length"}, Keys{"", ".feed_forward_length"})),
-		Route:   pr.RouteOp{TopK: r.Size(Keys{"num_experts_per_tok", ".expert_used_count"}), Score: pr.TopKSoftmaxScore},
+		Route:   primitives.RouteOp{TopK: r.Size(Keys{"num_experts_per_tok", ".expert_used_count"}), Score: primitives.TopKSoftmaxScore},
 		Router:  "router", RouterBias: true, ExpertBias: true,
 		GLU: nn.GLU{
 			Limit: r.NumberOr(Keys{"swiglu_limit", ".swiglu_clamp_exp"}, 7),

@@ -15,7 +15,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 )
 
@@ -128,7 +128,7 @@ func TestLendFails(t *testing.T) {
 	}
 	const one = "model.norm.weight"
 	p, err := graph.Trace("p", func(tr *graph.Tracer) []*graph.Value {
-		return []*graph.Value{pr.Neg(tr.Input(one, graph.F32, 16))}
+		return []*graph.Value{primitives.Neg(tr.Input(one, graph.F32, 16))}
 	})
 	require.NoError(t, err)
 	job, err := gomoe.Open(t.Context(), p, gomoe.Config{})

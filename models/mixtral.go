@@ -5,7 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/checkpoint/peft"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // mixtral is the family of Mixtral.
@@ -32,7 +32,7 @@ func openMixtral(r *Reader) (*Model, error) {
 	moe := nn.MoE{
 		Experts:  r.Experts(),
 		Width:    r.Size(Keys{"intermediate_size", ".feed_forward_length"}),
-		Route:    pr.RouteOp{TopK: r.Size(Keys{"num_experts_per_tok", ".expert_used_count"}), Renormalize: true},
+		Route:    primitives.RouteOp{TopK: r.Size(Keys{"num_experts_per_tok", ".expert_used_count"}), Renormalize: true},
 		Matrices: nn.Matrices{Gate: "w1", Up: "w3", Down: "w2"},
 	}
 	d.Experts("block_sparse_moe", moe, 0, nil)

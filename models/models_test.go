@@ -17,7 +17,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
@@ -175,9 +175,9 @@ func TestGradients(t *testing.T) {
 		p, err := graph.Trace("loss", func(tr *graph.Tracer) []*graph.Value {
 			s := nn.New(tr, nn.Options{Stored: Stored(c)})
 			tokens := tr.Input("tokens", graph.I32, 2, 12)
-			logits := pr.SliceInDim(m.Forward(s, tokens, &nn.Step{}), 1, 0, 11)
+			logits := primitives.SliceInDim(m.Forward(s, tokens, &nn.Step{}), 1, 0, 11)
 			params = s.Params()
-			return []*graph.Value{pr.MulScalar(pr.ReduceSum(pr.CrossEntropy(logits, pr.SliceInDim(tokens, 1, 1, 12))), 1.0/22)}
+			return []*graph.Value{primitives.MulScalar(primitives.ReduceSum(primitives.CrossEntropy(logits, primitives.SliceInDim(tokens, 1, 1, 12))), 1.0/22)}
 		})
 		require.NoError(t, err)
 		var names []string
@@ -252,7 +252,7 @@ func greedy(t *testing.T, c *checkpoint.Checkpoint, m *Model, prompt []int32, n 
 			st := &nn.Step{Start: tr.Input("start", graph.I32, 1), Room: 80}
 			logits := m.Forward(s, tr.Input("tokens", graph.I32, 1, n), st)
 			params = s.Params()
-			out := []*graph.Value{pr.SliceInDim(logits, 1, n-1, n)}
+			out := []*graph.Value{primitives.SliceInDim(logits, 1, n-1, n)}
 			for _, k := range st.Caches() {
 				donate[k.In.Name] = len(out)
 				caches = append(caches, k.In.Name)

@@ -5,7 +5,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 )
 
@@ -27,14 +27,14 @@ func f8Numbers(c *checkpoint.Checkpoint, w *Weight) *Weight {
 	var scales []tensor.Tensor
 	for _, t := range w.tensors {
 		s, err := c.Tensor(t.Name + "_scale_inv")
-		if err != nil || !s.Type.Equal(pr.ScaledBlocks(t.Type).With(s.Type.DType)) || fits(s, s.Type.Shape) != nil {
+		if err != nil || !s.Type.Equal(primitives.ScaledBlocks(t.Type).With(s.Type.DType)) || fits(s, s.Type.Shape) != nil {
 			return nil
 		}
 		scales = append(scales, s)
 	}
 	const block = 128
 	rows, in := w.Type.Shape[last-1], w.Type.Shape[last]
-	blocks := pr.ScaledBlocks(w.Type).Shape
+	blocks := primitives.ScaledBlocks(w.Type).Shape
 	fill := func(p runtime.Part) error {
 		start, box := inStack(p)
 		to := array.Data[float32](p.Array)

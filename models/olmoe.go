@@ -5,7 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/checkpoint/peft"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // olmoe is the family of OLMoE.
@@ -38,7 +38,7 @@ func openOLMoE(r *Reader) (*Model, error) {
 	moe := nn.MoE{
 		Experts: r.Experts(),
 		Width:   r.Size(Keys{"intermediate_size", ".feed_forward_length"}),
-		Route: pr.RouteOp{
+		Route: primitives.RouteOp{
 			TopK:        r.Size(Keys{"num_experts_per_tok", ".expert_used_count"}),
 			Renormalize: r.FlagOr(Keys{"norm_topk_prob", ".expert_weights_norm"}, false),
 		},

@@ -12,7 +12,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/quant"
 	"github.com/gomoe/gomoe/runtime"
 )
@@ -50,7 +50,7 @@ func packedAffine(c *checkpoint.Checkpoint, p nn.Param, t tensor.Tensor, q nn.Af
 		}
 		tensors = append(tensors, x)
 	}
-	words, scales, err := pr.AffineWeights(dense.With(tensors[1].Type.DType), q.Bits, q.GroupSize)
+	words, scales, err := primitives.AffineWeights(dense.With(tensors[1].Type.DType), q.Bits, q.GroupSize)
 	if err != nil {
 		return nil, fmt.Errorf("%s: tensor %s: %w", t.File, quoted.Name(t.Name), err)
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/gomoe/gomoe/checkpoint/peft"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // qwen3MoE is the family of Qwen3 with experts.
@@ -49,7 +49,7 @@ func readQwenExperts(r *Reader, renormalize bool) nn.MoE {
 	return nn.MoE{
 		Experts: r.Experts(),
 		Width:   r.Size(Keys{"moe_intermediate_size", ".expert_feed_forward_length"}),
-		Route: pr.RouteOp{
+		Route: primitives.RouteOp{
 			TopK:        r.Size(Keys{"num_experts_per_tok", ".expert_used_count"}),
 			Renormalize: r.FlagOr(Keys{"norm_topk_prob", ".expert_weights_norm"}, renormalize),
 		},

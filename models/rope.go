@@ -11,7 +11,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // widest is the maximum number of columns per head, because that many frequencies are computed before any tensor is
@@ -153,14 +153,14 @@ func (r *Reader) ropeOf(attention string, width int) (op nn.RoPE) {
 	case "default", "none":
 		r.Say(scaled, "default", true)
 	case "linear":
-		op.RoPEOp = pr.LinearRoPE{Factor: r.lengthFactor(factor)}.RoPE(base, part)
+		op.RoPEOp = nn.LinearRoPE{Factor: r.lengthFactor(factor)}.RoPE(base, part)
 	case "dynamic":
 		op.Factor, op.Original = r.Positive(factor), r.Size(Keys{"max_position_embeddings", ".context_length"})
 		r.growing(in, kind)
 	case "longrope":
 		long, short := r.numbers(in.key("long_factor", ""), part/2), r.numbers(in.key("short_factor", ""), part/2)
 		context := float64(r.Size(Keys{"max_position_embeddings", ".context_length"}))
-		l := pr.LongRoPE{Factors: short, Factor: r.NumberOr(factor, context/original), Original: original, Magnitude: r.NumberOr(in.key("attention_factor", ""), 0)}
+		l := nn.LongRoPE{Factors: short, Factor: r.NumberOr(factor, context/original), Original: original, Magnitude: r.NumberOr(in.key("attention_factor", ""), 0)}
 		op.RoPEOp, op.Original = l.RoPE(base, part), int(original)
 		l.Factors = long
 		op.Long = l.RoPE(base, part).Frequencies
@@ -168,7 +168,7 @@ func (r *Reader) ropeOf(attention string, width int) (op nn.RoPE) {
 	case "llama3":
 		const here = "" // GGUF files store only the resulting factors
 		numbers := []Keys{{factor[0], here}, in.key("low_freq_factor", here), in.key("high_freq_factor", here)}
-		y := pr.Llama3RoPE{Factor: r.Positive(numbers[0]), Original: original, Low: r.Positive(numbers[1]), High: r.Positive(numbers[2])}
+		y := nn.Llama3RoPE{Factor: r.Positive(numbers[0]), Original: original, Low: r.Positive(numbers[1]), High: r.Positive(numbers[2])}
 		op.RoPEOp = y.RoPE(base, part)
 		r.Say(scaled, nil, true) // in GGUF files the tensor RopeFactors replaces the scaling
 		r.Say(Keys{scaled[0]}, kind, true)
@@ -176,9 +176,9 @@ func (r *Reader) ropeOf(attention string, width int) (op nn.RoPE) {
 			r.Say(numbers[i], x, true)
 		}
 		r.Say(in.key("original_max_position_embeddings", here), original, true)
-		r.factors = factorsOf(op.RoPEOp, pr.LinearRoPE{Factor: 1}.RoPE(base, part))
+		r.factors = factorsOf(op.RoPEOp, nn.LinearRoPE{Factor: 1}.RoPE(base, part))
 	case "yarn":
-		y := pr.YaRN{
+		y := nn.YaRN{
 			Original:     original,
 			Fast:         r.NumberOr(in.key("beta_fast", ".rope.scaling.yarn_beta_fast"), 0),
 			Slow:         r.NumberOr(in.key("beta_slow", ".rope.scaling.yarn_beta_slow"), 0),
@@ -219,7 +219,7 @@ func (r *Reader) ropeOf(attention string, width int) (op nn.RoPE) {
 			r.Fail(fmt.Errorf("%s: tensor %s is %s%v beside a scaling of %s, want F32[%d] and no scaling", t.File, quoted.Name(t.Name), t.Stored, t.Type.Shape, quoted.Name(kind), part/2))
 			return op
 		}
-		long := pr.LongRoPE{Magnitude: 1}
+		long := nn.LongRoPE{Magnitude: 1}
 		r.factors = slices.Clone(array.Data[float32](a))
 		for _, f := range r.factors {
 			long.Factors = append(long.Factors, float64(f))
@@ -342,7 +342,7 @@ func (r *Reader) ropeAgree(in ropeSettings, used map[string]any) {
 }
 
 // factorsOf returns the factors dividing the plain frequencies to give the scaled ones.
-func factorsOf(scaled, plain pr.RoPEOp) []float32 {
+func factorsOf(scaled, plain primitives.RoPEOp) []float32 {
 	f := make([]float32, len(plain.Frequencies))
 	for i := range f {
 		f[i] = float32(plain.Frequencies[i] / scaled.Frequencies[i])
@@ -358,9 +358,9 @@ const yarnTruncate = ".rope.scaling.yarn_truncate"
 // llama3Of returns the Llama 3 scaling that yields the given divisors of the position frequencies, or false if
 // there is none. The divisors determine two of its four numbers; the other two, the limits of turns, are 1 and 4 in
 // all models of the family.
-func llama3Of(factors []float32, base float64) (s pr.Llama3RoPE, ok bool) {
-	s = pr.Llama3RoPE{Factor: float64(factors[len(factors)-1]), Low: 1, High: 4}
-	plain := pr.LinearRoPE{Factor: 1}.RoPE(base, 2*len(factors))
+func llama3Of(factors []float32, base float64) (s nn.Llama3RoPE, ok bool) {
+	s = nn.Llama3RoPE{Factor: float64(factors[len(factors)-1]), Low: 1, High: 4}
+	plain := nn.LinearRoPE{Factor: 1}.RoPE(base, 2*len(factors))
 	most := math.Inf(1) // upper bound of Original
 	for i := len(factors) - 1; i >= 0 && s.Original == 0; i-- {
 		turns := plain.Frequencies[i] / (2 * math.Pi) // per token of text

@@ -11,35 +11,36 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/checkpoint"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/nn"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // Every setting of scaled positions is followed, in the member that transformers 5 writes and in the older one.
 func TestRoPESettings(t *testing.T) {
-	yarn := pr.YaRN{Factor: 40, Original: 4096, Fast: 16, Slow: 2, Fractions: true, MScale: 1, MScaleAllDim: 0.7}
-	fixed := pr.YaRN{Factor: 40, Original: 4096, Magnitude: 1.5}
-	for config, want := range map[string]pr.RoPEOp{
+	yarn := nn.YaRN{Factor: 40, Original: 4096, Fast: 16, Slow: 2, Fractions: true, MScale: 1, MScaleAllDim: 0.7}
+	fixed := nn.YaRN{Factor: 40, Original: 4096, Magnitude: 1.5}
+	for config, want := range map[string]primitives.RoPEOp{
 		`{"rope_theta": 5000}`: {Base: 5000},
 		`{"model_type": "glm4_moe", "rope_theta": 1, "rope_parameters": {"rope_theta": 5000, "rope_type": "default", "partial_rotary_factor": 0.5}}`: {Base: 5000, Width: 32},
-		`{"rope_scaling": {"type": "linear", "factor": 4}}`: pr.LinearRoPE{Factor: 4}.RoPE(10000, 64),
+		`{"rope_scaling": {"type": "linear", "factor": 4}}`: nn.LinearRoPE{Factor: 4}.RoPE(10000, 64),
 		`{"rope_scaling": {"type": "yarn", "factor": 40, "original_max_position_embeddings": 4096, "beta_fast": 16, "beta_slow": 2, "truncate": false, "mscale": 1, "mscale_all_dim": 0.7}}`: yarn.RoPE(10000, 64),
 		`{"rope_parameters": {"rope_type": "yarn", "factor": 40, "original_max_position_embeddings": 4096, "attention_factor": 1.5}}`:                                                        fixed.RoPE(10000, 64),
-		`{"rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 8192}}`: pr.Llama3RoPE{Factor: 8, Low: 1, High: 4,
+		`{"rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 8192}}`: nn.Llama3RoPE{Factor: 8, Low: 1, High: 4,
 			Original: 8192}.RoPE(10000, 64),
 		// transformers 4.43 to 4.57 write the type under both names, and transformers 5 reads either object next to the other.
-		`{"rope_scaling": {"type": "linear", "rope_type": "linear", "factor": 4}}`:                                                                                                pr.LinearRoPE{Factor: 4}.RoPE(10000, 64),
-		`{"rope_theta": 5000, "rope_parameters": {"rope_theta": 5000, "rope_type": "linear", "factor": 4}, "rope_scaling": {"type": "linear", "factor": 4}}`:                      pr.LinearRoPE{Factor: 4}.RoPE(5000, 64),
+		`{"rope_scaling": {"type": "linear", "rope_type": "linear", "factor": 4}}`:                                                                                                nn.LinearRoPE{Factor: 4}.RoPE(10000, 64),
+		`{"rope_theta": 5000, "rope_parameters": {"rope_theta": 5000, "rope_type": "linear", "factor": 4}, "rope_scaling": {"type": "linear", "factor": 4}}`:                      nn.LinearRoPE{Factor: 4}.RoPE(5000, 64),
 		`{"rope_theta": 5000, "rope_parameters": {"rope_theta": 5000, "rope_type": "default"}, "rope_scaling": {}}`:                                                               {Base: 5000},
-		`{"model_type": "qwen3", "rope_parameters": {"full_attention": {"rope_theta": 5000, "rope_type": "linear", "factor": 4}, "sliding_attention": {"rope_type": "default"}}}`: pr.LinearRoPE{Factor: 4}.RoPE(5000, 64),
+		`{"model_type": "qwen3", "rope_parameters": {"full_attention": {"rope_theta": 5000, "rope_type": "linear", "factor": 4}, "sliding_attention": {"rope_type": "default"}}}`: nn.LinearRoPE{Factor: 4}.RoPE(5000, 64),
 		// A length that is not there is the context's; one next to the object counts, too.
-		`{"max_position_embeddings": 512, "rope_scaling": {"rope_type": "yarn", "factor": 4}}`: pr.YaRN{Factor: 4, Original: 512}.RoPE(10000, 64),
-		`{"max_position_embeddings": 512, "original_max_position_embeddings": 128, "rope_scaling": {"rope_type": "yarn", "factor": 4}}`: pr.YaRN{Factor: 4,
+		`{"max_position_embeddings": 512, "rope_scaling": {"rope_type": "yarn", "factor": 4}}`: nn.YaRN{Factor: 4, Original: 512}.RoPE(10000, 64),
+		`{"max_position_embeddings": 512, "original_max_position_embeddings": 128, "rope_scaling": {"rope_type": "yarn", "factor": 4}}`: nn.YaRN{Factor: 4,
 			Original: 128}.RoPE(10000, 64),
-		`{"max_position_embeddings": 512, "rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4}}`: pr.Llama3RoPE{Factor: 8, Low: 1, High: 4,
+		`{"max_position_embeddings": 512, "rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4}}`: nn.Llama3RoPE{Factor: 8, Low: 1, High: 4,
 			Original: 512}.RoPE(10000, 64),
 		// Members that transformers does not read change nothing.
-		`{"rope_scaling": {"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 128, "attn_factor": 0.8, "finetuned": true}}`: pr.YaRN{Factor: 4, Original: 128}.RoPE(10000, 64),
-		`{"rope_scaling": {"type": "linear", "factor": 4, "original_max_position_embeddings": 128, "beta_fast": 7}}`:                           pr.LinearRoPE{Factor: 4}.RoPE(10000, 64),
+		`{"rope_scaling": {"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 128, "attn_factor": 0.8, "finetuned": true}}`: nn.YaRN{Factor: 4, Original: 128}.RoPE(10000, 64),
+		`{"rope_scaling": {"type": "linear", "factor": 4, "original_max_position_embeddings": 128, "beta_fast": 7}}`:                           nn.LinearRoPE{Factor: 4}.RoPE(10000, 64),
 		`{"rope_scaling": {"rope_type": "default", "factor": 4}}`:                                                                              {Base: 10000},
 	} {
 		path := filepath.Join(t.TempDir(), checkpoint.ConfigName)
@@ -62,14 +63,14 @@ func TestLlama3Of(t *testing.T) {
 	for _, x := range []struct {
 		base  float64
 		width int
-		want  pr.Llama3RoPE
+		want  nn.Llama3RoPE
 	}{
-		{500000, 128, pr.Llama3RoPE{Factor: 8, Low: 1, High: 4, Original: 8192}},  // Llama 3.1
-		{500000, 64, pr.Llama3RoPE{Factor: 32, Low: 1, High: 4, Original: 8192}},  // Llama 3.2, 1B
-		{500000, 128, pr.Llama3RoPE{Factor: 32, Low: 1, High: 4, Original: 8192}}, // 3B
-		{1000, 32, pr.Llama3RoPE{Factor: 4, Low: 1, High: 4, Original: 32}},
+		{500000, 128, nn.Llama3RoPE{Factor: 8, Low: 1, High: 4, Original: 8192}},  // Llama 3.1
+		{500000, 64, nn.Llama3RoPE{Factor: 32, Low: 1, High: 4, Original: 8192}},  // Llama 3.2, 1B
+		{500000, 128, nn.Llama3RoPE{Factor: 32, Low: 1, High: 4, Original: 8192}}, // 3B
+		{1000, 32, nn.Llama3RoPE{Factor: 4, Low: 1, High: 4, Original: 32}},
 	} {
-		plain := pr.LinearRoPE{Factor: 1}.RoPE(x.base, x.width)
+		plain := nn.LinearRoPE{Factor: 1}.RoPE(x.base, x.width)
 		factors := factorsOf(x.want.RoPE(x.base, x.width), plain)
 		if got, ok := llama3Of(factors, x.base); !ok || got != x.want {
 			t.Errorf("%+v, %v, want %+v", got, ok, x.want)

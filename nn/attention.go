@@ -2,7 +2,7 @@ package nn
 
 import (
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // Attention is causal self-attention with rotary position embeddings. Its parts are named q_proj, k_proj, v_proj
@@ -52,22 +52,22 @@ func (a Attention) Apply(s *Scope, x *graph.Value, st *Step) *graph.Value {
 		if norm != "" && a.Norm == Together {
 			y = RMSNorm{a.Epsilon}.Apply(s.In(norm, gguf+"_norm"), y)
 		}
-		y = pr.Reshape(y, batch, x.Dim(1), heads, a.Width)
+		y = primitives.Reshape(y, batch, x.Dim(1), heads, a.Width)
 		if norm != "" && a.Norm == PerHead {
 			y = RMSNorm{a.Epsilon}.Apply(s.In(norm, gguf+"_norm"), y)
 		}
 		if a.Clip != 0 {
-			y = pr.Clamp(pr.Full(s.t, -a.Clip, y.Type.DType), y, pr.Full(s.t, a.Clip, y.Type.DType))
+			y = primitives.Clamp(primitives.Full(s.t, -a.Clip, y.Type.DType), y, primitives.Full(s.t, a.Clip, y.Type.DType))
 		}
 		return y
 	}
 	q := a.RoPE.rotate(project(st.Tail(x), "q", "attn_q", "q_norm", a.Heads), st.Tail(st.Positions(x)), st, x)
 	k := a.RoPE.rotate(project(x, "k", "attn_k", "k_norm", a.KVHeads), st.Positions(x), st, x)
 	v := project(x, "v", "attn_v", "", a.KVHeads)
-	p := pr.AttentionParams{Window: a.Window}
+	p := primitives.AttentionParams{Window: a.Window}
 	if a.Sinks {
-		p.Sinks = pr.ConvertElementType(s.Param("sinks", "attn_sinks.weight", Init{}, []string{"tp"}, a.Heads), max(q.Type.DType, graph.F32))
+		p.Sinks = primitives.ConvertElementType(s.Param("sinks", "attn_sinks.weight", Init{}, []string{"tp"}, a.Heads), max(q.Type.DType, graph.F32))
 	}
 	y := st.attend(s, q, k, v, p)
-	return Linear{Out: hidden, Bias: a.OutBias, Split: rows}.Apply(s.In("o_proj", "attn_output"), pr.Reshape(y, batch, y.Dim(1), a.Heads*a.Width))
+	return Linear{Out: hidden, Bias: a.OutBias, Split: rows}.Apply(s.In("o_proj", "attn_output"), primitives.Reshape(y, batch, y.Dim(1), a.Heads*a.Width))
 }

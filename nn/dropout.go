@@ -2,7 +2,7 @@ package nn
 
 import (
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // Dropout returns x with each element set to 0 with probability rate and divided by 1-rate otherwise. The mask
@@ -17,5 +17,5 @@ func (s *Scope) Dropout(x *graph.Value, rate float64) *graph.Value {
 		s.key = s.opts.Key(s.t)
 	}
 	s.drops++
-	return pr.Dropout(x, pr.RandomFoldIn(s.key, pr.Full(s.t, float64(s.drops), graph.U32)), rate)
+	return primitives.Dropout(x, primitives.RandomFoldIn(s.key, primitives.Full(s.t, float64(s.drops), graph.U32)), rate)
 }

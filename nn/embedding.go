@@ -11,7 +11,7 @@ type Embedding struct {
 	Vocab, Width int
 	// Split shards the vocabulary over the mesh axis tp. Each rank looks up the tokens in its shard, and an all-reduce
 	// adds up the results. The table must be stored unquantised. A head sharded the same way is a Linear with Columns,
-	// in the same scope if it shares the table. pr.CrossEntropyInBlocks is a loss that never gathers the logits.
+	// in the same scope if it shares the table. primitives.CrossEntropyInBlocks is a loss that never gathers the logits.
 	Split bool
 }
 

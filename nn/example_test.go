@@ -5,16 +5,16 @@ import (
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // A model is a function of a scope. Tracing it lists its parameters.
 func Example() {
 	model := func(s *nn.Scope, tokens *graph.Value) *graph.Value {
 		x := nn.Embedding{Vocab: 256, Width: 16}.Apply(s.In("embed", ""), tokens)
-		moe := nn.MoE{Experts: 4, Width: 32, Route: pr.RouteOp{TopK: 2, Renormalize: true}}
+		moe := nn.MoE{Experts: 4, Width: 32, Route: primitives.RouteOp{TopK: 2, Renormalize: true}}
 		y, _ := moe.Apply(s.In("mlp", ""), nn.RMSNorm{Epsilon: 1e-5}.Apply(s.In("norm", ""), x))
-		return nn.Linear{Out: 256}.Apply(s.In("head", ""), pr.Add(x, y))
+		return nn.Linear{Out: 256}.Apply(s.In("head", ""), primitives.Add(x, y))
 	}
 	var params []nn.Param
 	_, err := graph.Trace("model", func(t *graph.Tracer) []*graph.Value {
@@ -49,9 +49,9 @@ func ExampleNewTree() {
 		x := nn.Embedding{Vocab: 256, Width: 16}.Apply(s.In("embed", ""), t.Input("tokens", graph.I32, 2, 8))
 		for l := range 3 {
 			layer := s.In(fmt.Sprintf("layers.%d", l), "")
-			moe := nn.MoE{Experts: 4, Width: 32, Route: pr.RouteOp{TopK: 2}}
+			moe := nn.MoE{Experts: 4, Width: 32, Route: primitives.RouteOp{TopK: 2}}
 			y, _ := moe.Apply(layer.In("mlp", ""), nn.RMSNorm{Epsilon: 1e-5}.Apply(layer.In("norm", ""), x))
-			x = pr.Add(x, y)
+			x = primitives.Add(x, y)
 		}
 		params = s.Params()
 		return []*graph.Value{x}

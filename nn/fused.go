@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // Fused combines several linear layers with the same input, such as queries, keys and values, into one product. Its
@@ -29,16 +29,16 @@ func (f Fused) Apply(s *Scope, x *graph.Value) []*graph.Value {
 	}
 	in, last := x.Dim(-1), x.Rank()-1
 	w := s.Param("weight", "weight", Init{Std: 1 / math.Sqrt(float64(in))}, []string{"tp"}, n, all/n, in)
-	y := pr.MatMulTransposedAs(x.Type.DType, x, pr.Reshape(w, all, in))
+	y := primitives.MatMulTransposedAs(x.Type.DType, x, primitives.Reshape(w, all, in))
 	if f.Bias {
-		b := pr.ConvertElementType(s.Param("bias", "bias", Init{}, []string{"tp"}, n, all/n), y.Type.DType)
-		y = pr.Add(y, pr.BroadcastInDim(pr.Reshape(b, all), y.Type.Shape, last))
+		b := primitives.ConvertElementType(s.Param("bias", "bias", Init{}, []string{"tp"}, n, all/n), y.Type.DType)
+		y = primitives.Add(y, primitives.BroadcastInDim(primitives.Reshape(b, all), y.Type.Shape, last))
 	}
 	lead := x.Type.Shape[:last]
-	y = pr.Reshape(y, slices.Concat(lead, []int{n, all / n})...)
+	y = primitives.Reshape(y, slices.Concat(lead, []int{n, all / n})...)
 	parts, at := make([]*graph.Value, len(f.Out)), 0
 	for i, out := range f.Out {
-		parts[i] = pr.Reshape(pr.SliceInDim(y, last+1, at, at+out/n), slices.Concat(lead, []int{out})...)
+		parts[i] = primitives.Reshape(primitives.SliceInDim(y, last+1, at, at+out/n), slices.Concat(lead, []int{out})...)
 		at += out / n
 	}
 	return parts

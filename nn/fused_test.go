@@ -12,7 +12,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
 )
@@ -36,9 +36,9 @@ func TestFused(t *testing.T) {
 			s := nn.New(tr, nn.Options{})
 			ys := layers(s, tr.Input("x", graph.F32, 2, 3, in))
 			params = s.Params()
-			loss := pr.Full(tr, 0, graph.F32)
+			loss := primitives.Full(tr, 0, graph.F32)
 			for _, y := range ys {
-				loss = pr.Add(loss, pr.ReduceSum(pr.Mul(pr.Tanh(y), y), 0, 1, 2))
+				loss = primitives.Add(loss, primitives.ReduceSum(primitives.Mul(primitives.Tanh(y), y), 0, 1, 2))
 			}
 			grads := vjp.Gradients(loss, s.Values()...)
 			return append(append(slices.Clone(ys), loss), grads...)

@@ -2,7 +2,7 @@ package nn
 
 import (
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // GLU combines the gate and up projections of a token:
@@ -19,14 +19,14 @@ type GLU struct {
 func (g GLU) apply(gate, up *graph.Value) *graph.Value {
 	t, d := gate.Tracer(), gate.Type.DType
 	if g.Limit != 0 {
-		gate = pr.Min(gate, pr.FullLike(gate, g.Limit))
-		up = pr.Clamp(pr.Full(t, -g.Limit, d), up, pr.Full(t, g.Limit, d))
+		gate = primitives.Min(gate, primitives.FullLike(gate, g.Limit))
+		up = primitives.Clamp(primitives.Full(t, -g.Limit, d), up, primitives.Full(t, g.Limit, d))
 	}
 	if g.Shift != 0 {
-		up = pr.AddScalar(up, g.Shift)
+		up = primitives.AddScalar(up, g.Shift)
 	}
 	if g.Alpha == 0 || g.Alpha == 1 {
-		return pr.SwiGLU(gate, up)
+		return primitives.SwiGLU(gate, up)
 	}
-	return pr.Mul(pr.Mul(gate, pr.Logistic(pr.MulScalar(gate, g.Alpha))), up)
+	return primitives.Mul(primitives.Mul(gate, primitives.Logistic(primitives.MulScalar(gate, g.Alpha))), up)
 }

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // Linear computes x·Wᵀ + b with the parameters weight [Out,in] and, if Bias is set, bias [Out].
@@ -48,8 +48,8 @@ func (l Linear) Apply(s *Scope, x *graph.Value) *graph.Value {
 	y := w.product(x, d)
 	y = s.adapt(y, x, place)
 	if l.Bias {
-		b := pr.ConvertElementType(s.Param("bias", "bias", Init{}, bias, l.Out), d)
-		y = pr.Add(y, pr.BroadcastInDim(b, y.Type.Shape, y.Rank()-1))
+		b := primitives.ConvertElementType(s.Param("bias", "bias", Init{}, bias, l.Out), d)
+		y = primitives.Add(y, primitives.BroadcastInDim(b, y.Type.Shape, y.Rank()-1))
 	}
 	return y
 }

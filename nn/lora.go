@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // LoRA trains a model by low-rank adapters. A matrix W [out,in] stays frozen in its given element type, which may
@@ -132,19 +132,19 @@ func (s *Scope) adapt(y, x *graph.Value, place []string) *graph.Value {
 	}
 	l := s.opts.LoRA
 	a, b := s.adapter("", place, y.Dim(-1), x.Dim(-1))
-	low := pr.MatMulTransposedAs(graph.F32, s.Dropout(x, l.Dropout), a)
-	more := pr.MulScalar(pr.MatMulTransposedAs(graph.F32, low, b), l.Scale())
-	return pr.ConvertElementType(pr.Add(pr.ConvertElementType(y, graph.F32), more), y.Type.DType)
+	low := primitives.MatMulTransposedAs(graph.F32, s.Dropout(x, l.Dropout), a)
+	more := primitives.MulScalar(primitives.MatMulTransposedAs(graph.F32, low, b), l.Scale())
+	return primitives.ConvertElementType(primitives.Add(primitives.ConvertElementType(y, graph.F32), more), y.Type.DType)
 }
 
 // adaptRows adds the adapters' products to y[S,out], the products of rows x[S,in] with their experts' matrices.
-func (s *Scope) adaptRows(y, x *graph.Value, r pr.Prepared, w stack, experts int) *graph.Value {
+func (s *Scope) adaptRows(y, x *graph.Value, r primitives.Prepared, w stack, experts int) *graph.Value {
 	if !s.adapted(w.name) {
 		return y
 	}
 	a, b := s.adapter(w.name+".", w.place, experts, w.out, x.Dim(1))
 	d := x.Type.DType
-	low := pr.GroupedMatMulTransposed(r, x, pr.ConvertElementType(a, d))
-	more := pr.GroupedMatMulTransposed(r, low, pr.ConvertElementType(b, d))
-	return pr.Add(y, pr.MulScalar(more, s.opts.LoRA.Scale()))
+	low := primitives.GroupedMatMulTransposed(r, x, primitives.ConvertElementType(a, d))
+	more := primitives.GroupedMatMulTransposed(r, low, primitives.ConvertElementType(b, d))
+	return primitives.Add(y, primitives.MulScalar(more, s.opts.LoRA.Scale()))
 }

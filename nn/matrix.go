@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // Form is the stored form of a parameter.
@@ -42,14 +42,14 @@ func (s *Scope) matrix(name, gguf string, init Init, place []string, shape ...in
 		return v
 	}
 	if q := m.affine; q != (Affine{}) {
-		_, t, err := pr.AffineWeights(graph.T(s.opts.DType, shape...), q.Bits, q.GroupSize)
+		_, t, err := primitives.AffineWeights(graph.T(s.opts.DType, shape...), q.Bits, q.GroupSize)
 		if err != nil {
 			graph.Fail("parameter %s: %w", s.name+name, err)
 		}
 		base, other := strings.TrimSuffix(name, "weight"), strings.TrimSuffix(gguf, "weight")
 		m.scales, m.biases = beside(base+"scales", other+"scales", Init{Mean: 1}, t), beside(base+"biases", other+"biases", Init{}, t)
 	} else if m.w.Type.DType.IsF8() {
-		m.scales = beside(name+scaleSuffix, "", Init{Mean: 1}, pr.ScaledBlocks(m.w.Type))
+		m.scales = beside(name+scaleSuffix, "", Init{Mean: 1}, primitives.ScaledBlocks(m.w.Type))
 	}
 	return m
 }
@@ -62,34 +62,34 @@ func (m matrix) product(x *graph.Value, d graph.DType) *graph.Value {
 	graph.Helper()
 	switch {
 	case m.biases != nil:
-		return pr.ConvertElementType(pr.AffineMatMul(x, m.w, m.scales, m.biases, m.affine.Bits, m.affine.GroupSize), d)
+		return primitives.ConvertElementType(primitives.AffineMatMul(x, m.w, m.scales, m.biases, m.affine.Bits, m.affine.GroupSize), d)
 	case m.scales != nil:
-		return pr.ConvertElementType(pr.ScaledMatMul(x, m.w, m.scales), d)
+		return primitives.ConvertElementType(primitives.ScaledMatMul(x, m.w, m.scales), d)
 	}
-	return pr.MatMulTransposedAs(d, x, m.w)
+	return primitives.MatMulTransposedAs(d, x, m.w)
 }
 
 // perRow multiplies each row of x[S,in] by its expert's transposed matrix, giving [S,out].
-func (m matrix) perRow(r pr.Prepared, x *graph.Value) *graph.Value {
+func (m matrix) perRow(r primitives.Prepared, x *graph.Value) *graph.Value {
 	graph.Helper()
 	switch {
 	case m.biases != nil:
-		return pr.GroupedAffineMatMul(r, x, m.w, m.scales, m.biases, m.affine.Bits, m.affine.GroupSize)
+		return primitives.GroupedAffineMatMul(r, x, m.w, m.scales, m.biases, m.affine.Bits, m.affine.GroupSize)
 	case m.scales != nil:
-		return pr.GroupedScaledMatMul(r, x, m.w, m.scales)
+		return primitives.GroupedScaledMatMul(r, x, m.w, m.scales)
 	case m.w.Type.DType.IsBlock(): // the product reads blocks directly
-		return pr.GroupedMatMulTransposed(r, x, m.w)
+		return primitives.GroupedMatMulTransposed(r, x, m.w)
 	}
-	return pr.GroupedMatMulTransposed(r, x, pr.ConvertElementType(m.w, x.Type.DType))
+	return primitives.GroupedMatMulTransposed(r, x, primitives.ConvertElementType(m.w, x.Type.DType))
 }
 
 // rows looks up the rows ids i32[..], returning [..,in] with element type d.
 func (m matrix) rows(ids *graph.Value, d graph.DType) *graph.Value {
 	graph.Helper()
 	if m.biases == nil {
-		return pr.ConvertElementType(pr.Embedding(m.w, ids), d)
+		return primitives.ConvertElementType(primitives.Embedding(m.w, ids), d)
 	}
-	return matrix{pr.Gather(m.w, ids, 0), pr.Gather(m.scales, ids, 0), pr.Gather(m.biases, ids, 0), m.affine}.numbers(d)
+	return matrix{primitives.Gather(m.w, ids, 0), primitives.Gather(m.scales, ids, 0), primitives.Gather(m.biases, ids, 0), m.affine}.numbers(d)
 }
 
 // numbers dequantises the matrix to element type d.
@@ -97,15 +97,15 @@ func (m matrix) numbers(d graph.DType) *graph.Value {
 	graph.Helper()
 	switch {
 	case m.biases != nil:
-		return pr.ConvertElementType(m.affine.numbers(m.w, m.scales, m.biases), d)
+		return primitives.ConvertElementType(m.affine.numbers(m.w, m.scales, m.biases), d)
 	case m.scales == nil:
-		return pr.ConvertElementType(m.w, d)
+		return primitives.ConvertElementType(m.w, d)
 	}
 	const block = 128
 	rows, columns := m.scales.Dim(0), m.scales.Dim(1)
-	each := pr.BroadcastInDim(m.scales, []int{rows, block, columns, block}, 0, 2)
-	each = pr.Slice(pr.Reshape(each, rows*block, columns*block), []int{0, 0}, m.w.Type.Shape)
-	return pr.ConvertElementType(pr.Mul(pr.ConvertElementType(m.w, graph.F32), each), d)
+	each := primitives.BroadcastInDim(m.scales, []int{rows, block, columns, block}, 0, 2)
+	each = primitives.Slice(primitives.Reshape(each, rows*block, columns*block), []int{0, 0}, m.w.Type.Shape)
+	return primitives.ConvertElementType(primitives.Mul(primitives.ConvertElementType(m.w, graph.F32), each), d)
 }
 
 // numbers dequantises words u32[..,n·Bits/32] with scales and biases f[..,n/GroupSize] to f32[..,n]. It rounds
@@ -114,17 +114,17 @@ func (q Affine) numbers(words, scales, biases *graph.Value) *graph.Value {
 	shape, last := words.Type.Shape, words.Rank()
 	parts := make([]*graph.Value, 32/q.Bits) // the integers in the lowest bits, in the next bits, and so on
 	for i := range parts {
-		low := pr.And(pr.Div(words, pr.FullLike(words, float64(uint32(1)<<(i*q.Bits)))), pr.FullLike(words, float64(uint32(1)<<q.Bits-1)))
-		parts[i] = pr.Reshape(pr.ConvertElementType(low, graph.F32), slices.Concat(shape, []int{1})...)
+		low := primitives.And(primitives.Div(words, primitives.FullLike(words, float64(uint32(1)<<(i*q.Bits)))), primitives.FullLike(words, float64(uint32(1)<<q.Bits-1)))
+		parts[i] = primitives.Reshape(primitives.ConvertElementType(low, graph.F32), slices.Concat(shape, []int{1})...)
 	}
-	x := pr.Reshape(pr.Concatenate(last, parts...), slices.Concat(scales.Type.Shape, []int{q.GroupSize})...)
+	x := primitives.Reshape(primitives.Concatenate(last, parts...), slices.Concat(scales.Type.Shape, []int{q.GroupSize})...)
 	dims := make([]int, last)
 	for d := range dims {
 		dims[d] = d
 	}
 	each := func(v *graph.Value) *graph.Value {
-		return pr.BroadcastInDim(pr.ConvertElementType(v, graph.F32), x.Type.Shape, dims...)
+		return primitives.BroadcastInDim(primitives.ConvertElementType(v, graph.F32), x.Type.Shape, dims...)
 	}
-	x = pr.Add(pr.Mul(x, each(scales)), each(biases))
-	return pr.Reshape(x, slices.Concat(shape[:last-1], []int{shape[last-1] * len(parts)})...)
+	x = primitives.Add(primitives.Mul(x, each(scales)), each(biases))
+	return primitives.Reshape(x, slices.Concat(shape[:last-1], []int{shape[last-1] * len(parts)})...)
 }

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // MLA is DeepSeek's multi-head latent attention. Keys and values of a token are linear functions of a short vector,
@@ -46,20 +46,20 @@ func (a MLA) Apply(s *Scope, x *graph.Value, st *Step) *graph.Value {
 		q = norm.Apply(s.In("q_a_layernorm", "attn_q_a_norm"), q)
 		q = Linear{Out: a.Heads * width, Split: Columns}.Apply(s.In("q_b_proj", "attn_q_b"), q)
 	}
-	q = pr.Reshape(q, batch, queries, a.Heads, width)
+	q = primitives.Reshape(q, batch, queries, a.Heads, width)
 	kv := Linear{Out: a.Latent + a.Rotary, Bias: a.Bias}.Apply(s.In("kv_a_proj_with_mqa", "attn_kv_a_mqa"), x)
-	latent := norm.Apply(s.In("kv_a_layernorm", "attn_kv_a_norm"), pr.SliceInDim(kv, 2, 0, a.Latent))
-	key := a.RoPE.rotate(pr.Reshape(pr.SliceInDim(kv, 2, a.Latent, a.Latent+a.Rotary), batch, tokens, 1, a.Rotary), st.Positions(x), st, x)
-	keys := pr.Concatenate(3, pr.Reshape(latent, batch, tokens, 1, a.Latent), key)
+	latent := norm.Apply(s.In("kv_a_layernorm", "attn_kv_a_norm"), primitives.SliceInDim(kv, 2, 0, a.Latent))
+	key := a.RoPE.rotate(primitives.Reshape(primitives.SliceInDim(kv, 2, a.Latent, a.Latent+a.Rotary), batch, tokens, 1, a.Rotary), st.Positions(x), st, x)
+	keys := primitives.Concatenate(3, primitives.Reshape(latent, batch, tokens, 1, a.Latent), key)
 
 	toKey, toValue := a.matrices(s, x.Type.DType)
-	q = pr.Concatenate(3, perHead(pr.SliceInDim(q, 3, 0, a.Plain), toKey, 1), a.RoPE.rotate(pr.SliceInDim(q, 3, a.Plain, width), st.Tail(st.Positions(x)), st, x))
-	p := pr.AttentionParams{Scale: a.Scale}
+	q = primitives.Concatenate(3, perHead(primitives.SliceInDim(q, 3, 0, a.Plain), toKey, 1), a.RoPE.rotate(primitives.SliceInDim(q, 3, a.Plain, width), st.Tail(st.Positions(x)), st, x))
+	p := primitives.AttentionParams{Scale: a.Scale}
 	if p.Scale == 0 {
 		p.Scale = 1 / math.Sqrt(float64(width))
 	}
-	y := perHead(pr.SliceInDim(st.attend(s, q, keys, keys, p), 3, 0, a.Latent), toValue, 2)
-	return Linear{Out: hidden, Bias: a.Bias, Split: Rows}.Apply(s.In("o_proj", "attn_output"), pr.Reshape(y, batch, queries, a.Heads*a.Value))
+	y := perHead(primitives.SliceInDim(st.attend(s, q, keys, keys, p), 3, 0, a.Latent), toValue, 2)
+	return Linear{Out: hidden, Bias: a.Bias, Split: Rows}.Apply(s.In("o_proj", "attn_output"), primitives.Reshape(y, batch, queries, a.Heads*a.Value))
 }
 
 // matrices returns the projections of queries into the latent space, [Heads,Plain,Latent], and of latents to
@@ -69,14 +69,14 @@ func (a MLA) matrices(s *Scope, d graph.DType) (toKey, toValue *graph.Value) {
 	if a.Split {
 		k := s.matrix("k_b_proj.weight", "attn_k_b.weight", init, place, a.Heads, a.Latent, a.Plain)
 		v := s.matrix("v_b_proj.weight", "attn_v_b.weight", init, place, a.Heads, a.Value, a.Latent)
-		return pr.Transpose(k.numbers(d), 0, 2, 1), v.numbers(d)
+		return primitives.Transpose(k.numbers(d), 0, 2, 1), v.numbers(d)
 	}
 	w := s.In("kv_b_proj", "attn_kv_b").matrix("weight", "weight", init, place, a.Heads*(a.Plain+a.Value), a.Latent).numbers(d)
-	w = pr.Reshape(w, a.Heads, a.Plain+a.Value, a.Latent)
-	return pr.SliceInDim(w, 1, 0, a.Plain), pr.SliceInDim(w, 1, a.Plain, a.Plain+a.Value)
+	w = primitives.Reshape(w, a.Heads, a.Plain+a.Value, a.Latent)
+	return primitives.SliceInDim(w, 1, 0, a.Plain), primitives.SliceInDim(w, 1, a.Plain, a.Plain+a.Value)
 }
 
 // perHead multiplies x[B,S,N,..] by one matrix per head, w[N,..,..], summing over dimension d of w.
 func perHead(x, w *graph.Value, d int) *graph.Value {
-	return pr.Transpose(pr.DotGeneral(x, w, []int{3}, []int{d}, []int{2}, []int{0}), 1, 2, 0, 3)
+	return primitives.Transpose(primitives.DotGeneral(x, w, []int{3}, []int{d}, []int{2}, []int{0}), 1, 2, 0, 3)
 }

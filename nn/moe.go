@@ -5,7 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // MoE is a mixture-of-experts layer: a router sends every token to a few experts, which are gated networks, and
@@ -13,7 +13,7 @@ import (
 type MoE struct {
 	Experts int
 	Width   int // of each expert
-	Route   pr.RouteOp
+	Route   primitives.RouteOp
 	// Router is the name of the router's part; "" means gate. RouterBias adds a bias parameter to its logits.
 	Router     string
 	RouterBias bool
@@ -28,7 +28,7 @@ type MoE struct {
 	Matrices   Matrices
 	GLU        GLU
 	ExpertBias bool
-	// Capacity, Receive and Exchange are passed to pr.PrepareOp. If Exchange is not set, Options.Exchange applies.
+	// Capacity, Receive and Exchange are passed to primitives.PrepareOp. If Exchange is not set, Options.Exchange applies.
 	Capacity, Receive int
 	Exchange          ep.Exchange
 	// Copies, if not nil, lists the expert of each replica, such as ep.BalanceCopies returns; if nil, Options.Copies
@@ -60,27 +60,27 @@ func (m MoE) Apply(s *Scope, x *graph.Value) (*graph.Value, Routed) {
 		exchange = s.opts.Exchange
 	}
 	held := m.holding(s)
-	op := pr.PrepareOp{Experts: m.Experts, Capacity: m.Capacity, Receive: m.Receive, Exchange: exchange, Wire: s.opts.Wire, Label: s.name + "experts"}
+	op := primitives.PrepareOp{Experts: m.Experts, Capacity: m.Capacity, Receive: m.Receive, Exchange: exchange, Wire: s.opts.Wire, Label: s.name + "experts"}
 	if m.Receive > 0 {
 		op.Copies = len(held.copies)
 	}
-	r := pr.Prepare(op, chosen)
+	r := primitives.Prepare(op, chosen)
 	demand, counts := r.Demand, r.Counts
 	if n := len(held.copies); n > 0 {
 		table := held.param(CopiesName, "", Init{}, nil, graph.T(graph.I32, n))
-		if r = pr.Copies(r, table); m.Receive > 0 { // Receive drops further pairs, beyond Capacity
-			counts = pr.ScatterAdd(pr.Full(s.t, 0, graph.I32, m.Experts), table, r.Counts, 0)
+		if r = primitives.Copies(r, table); m.Receive > 0 { // Receive drops further pairs, beyond Capacity
+			counts = primitives.ScatterAdd(primitives.Full(s.t, 0, graph.I32, m.Experts), table, r.Counts, 0)
 		}
 	}
-	rows, rowWeights := pr.DispatchWeighted(r, x, weights)
-	y := pr.Combine(r, m.experts(held, r, rows, rowWeights))
+	rows, rowWeights := primitives.DispatchWeighted(r, x, weights)
+	y := primitives.Combine(r, m.experts(held, r, rows, rowWeights))
 	if m.Shared > 0 {
 		shared := MLP{m.Shared, m.Matrices, "_shexp", m.GLU}.Apply(s.In(m.SharedName, ""), x)
 		if m.SharedGate {
-			g := pr.Logistic(Linear{Out: 1}.Apply(s.In(m.SharedName+"_gate", "ffn_gate_inp_shexp"), x))
-			shared = pr.Mul(shared, pr.BroadcastInDim(pr.Reshape(g, g.Type.Shape[:g.Rank()-1]...), shared.Type.Shape, 0, 1))
+			g := primitives.Logistic(Linear{Out: 1}.Apply(s.In(m.SharedName+"_gate", "ffn_gate_inp_shexp"), x))
+			shared = primitives.Mul(shared, primitives.BroadcastInDim(primitives.Reshape(g, g.Type.Shape[:g.Rank()-1]...), shared.Type.Shape, 0, 1))
 		}
-		y = pr.Add(y, shared)
+		y = primitives.Add(y, shared)
 	}
 	routed := Routed{Layer: strings.TrimSuffix(s.name, "."), Chosen: chosen, Logits: logits, Scores: scores, Demand: demand, Counts: counts}
 	if m.Bias != "" {
@@ -131,30 +131,30 @@ func (m MoE) route(s *Scope, x *graph.Value) (weights, chosen, logits, scores *g
 	logits = Linear{Out: m.Experts, Bias: m.RouterBias, DType: graph.F32}.Apply(s.In(name, "ffn_gate_inp"), x)
 	var bias *graph.Value
 	if m.Bias != "" {
-		bias = pr.ConvertElementType(s.Param(name+"."+m.Bias, "exp_probs_b.bias", Init{}, nil, m.Experts), graph.F32)
+		bias = primitives.ConvertElementType(s.Param(name+"."+m.Bias, "exp_probs_b.bias", Init{}, nil, m.Experts), graph.F32)
 	}
-	weights, chosen, scores = pr.Route(m.Route, logits, bias)
+	weights, chosen, scores = primitives.Route(m.Route, logits, bias)
 	if m.Tokens == nil && s.choose == nil {
 		return weights, chosen, logits, scores
 	}
 	if m.Tokens != nil {
 		table := s.param(name+".tid2eid", "ffn_gate_tid2eid.weight", Init{}, nil, graph.T(graph.I32, m.Vocab, m.Route.TopK))
-		chosen = pr.Gather(pr.ConvertElementType(table, graph.I32), m.Tokens, 0)
+		chosen = primitives.Gather(primitives.ConvertElementType(table, graph.I32), m.Tokens, 0)
 	}
 	if s.choose != nil {
 		chosen = s.choose(strings.TrimSuffix(s.name, "."), chosen)
 	}
-	if m.Route.Score == pr.TopKSoftmaxScore {
-		weights = pr.Softmax(pr.TakeAlongAxis(logits, chosen, logits.Rank()-1), logits.Rank()-1)
+	if m.Route.Score == primitives.TopKSoftmaxScore {
+		weights = primitives.Softmax(primitives.TakeAlongAxis(logits, chosen, logits.Rank()-1), logits.Rank()-1)
 	} else {
-		weights = pr.TakeAlongAxis(scores, chosen, scores.Rank()-1)
+		weights = primitives.TakeAlongAxis(scores, chosen, scores.Rank()-1)
 	}
 	if m.Route.Renormalize {
-		total := pr.AddScalar(pr.ReduceSum(weights, weights.Rank()-1), m.Route.Epsilon)
-		weights = pr.Div(weights, pr.BroadcastInDim(total, weights.Type.Shape, 0, 1))
+		total := primitives.AddScalar(primitives.ReduceSum(weights, weights.Rank()-1), m.Route.Epsilon)
+		weights = primitives.Div(weights, primitives.BroadcastInDim(total, weights.Type.Shape, 0, 1))
 	}
 	if m.Route.Scale != 0 {
-		weights = pr.MulScalar(weights, m.Route.Scale)
+		weights = primitives.MulScalar(weights, m.Route.Scale)
 	}
 	return weights, chosen, logits, scores
 }

@@ -2,7 +2,7 @@ package nn
 
 import (
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // RMSNorm divides by the root mean square of the last dimension and multiplies by the parameter weight, a vector of
@@ -13,5 +13,5 @@ type RMSNorm struct{ Epsilon float64 }
 func (r RMSNorm) Apply(s *Scope, x *graph.Value) *graph.Value {
 	graph.Helper()
 	gain := s.Param("weight", "weight", Init{Mean: 1}, nil, x.Dim(-1))
-	return pr.RMSNorm(x, pr.ConvertElementType(gain, x.Type.DType), r.Epsilon)
+	return primitives.RMSNorm(x, primitives.ConvertElementType(gain, x.Type.DType), r.Epsilon)
 }

@@ -2,7 +2,7 @@ package nn
 
 import (
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/vjp"
 )
 
@@ -25,7 +25,7 @@ func (s *Scope) Remat(name string, x *graph.Value, layer func(*graph.Value) *gra
 	case RematOff:
 		return layer(x)
 	case RematProducts:
-		keep = vjp.KeepAny(pr.KeepProducts, pr.KeepExchanges)
+		keep = vjp.KeepAny(primitives.KeepProducts, primitives.KeepExchanges)
 	case RematAll:
 	default:
 		graph.Fail("remat %q, want nothing, %q or %q", s.opts.Remat, RematProducts, RematAll)

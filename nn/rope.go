@@ -4,48 +4,48 @@ import (
 	"math"
 
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // RoPE is rotary position embedding. Frequencies may depend on the length of the text.
 type RoPE struct {
-	pr.RoPEOp
+	primitives.RoPEOp
 	// Original is the length in tokens up to which the frequencies of RoPEOp apply; 0 means no limit.
 	Original int
-	// Long holds the frequencies for longer texts. If Long is empty, pr.NTKRoPE computes them from Factor and the
+	// Long holds the frequencies for longer texts. If Long is empty, NTKRoPE computes them from Factor and the
 	// length of the text.
 	Long   []float64
 	Factor float64
 }
 
-// rotate returns x[B,S,N,D], heads of some of a step's tokens, rotated by positions, which are passed to pr.RoPE.
+// rotate returns x[B,S,N,D], heads of some of a step's tokens, rotated by positions, which are passed to primitives.RoPE.
 // all[B,S,..] holds all tokens of the step.
 func (p RoPE) rotate(x, positions *graph.Value, st *Step, all *graph.Value) *graph.Value {
 	graph.Helper()
 	if p.Original == 0 {
-		return pr.RoPE(x, positions, p.RoPEOp)
+		return primitives.RoPE(x, positions, p.RoPEOp)
 	}
 	switch n, each := st.lengths(all); {
 	case n <= p.Original:
-		return pr.RoPE(x, positions, p.RoPEOp)
+		return primitives.RoPE(x, positions, p.RoPEOp)
 	case each == nil:
-		return pr.RoPE(x, positions, p.longer(x.Dim(3), n))
+		return primitives.RoPE(x, positions, p.longer(x.Dim(3), n))
 	case len(p.Long) == 0:
 		return p.rotateGrowing(x, positions, each)
 	default:
-		longer := pr.Gt(each, pr.Full(x.Tracer(), float64(p.Original), graph.I32, x.Dim(0)))
-		return pr.Where(pr.BroadcastInDim(longer, x.Type.Shape, 0), pr.RoPE(x, positions, p.longer(x.Dim(3), 0)), pr.RoPE(x, positions, p.RoPEOp))
+		longer := primitives.Gt(each, primitives.Full(x.Tracer(), float64(p.Original), graph.I32, x.Dim(0)))
+		return primitives.Where(primitives.BroadcastInDim(longer, x.Type.Shape, 0), primitives.RoPE(x, positions, p.longer(x.Dim(3), 0)), primitives.RoPE(x, positions, p.RoPEOp))
 	}
 }
 
 // longer returns the rotation for a text of n tokens, where n exceeds Original.
-func (p RoPE) longer(width, n int) pr.RoPEOp {
+func (p RoPE) longer(width, n int) primitives.RoPEOp {
 	op := p.RoPEOp
 	if op.Width != 0 {
 		width = op.Width
 	}
 	if op.Frequencies = p.Long; len(p.Long) == 0 {
-		op.Frequencies = pr.NTKRoPE{Factor: p.Factor, Original: float64(p.Original), Length: float64(n)}.RoPE(p.Base, width).Frequencies
+		op.Frequencies = NTKRoPE{Factor: p.Factor, Original: float64(p.Original), Length: float64(n)}.RoPE(p.Base, width).Frequencies
 	}
 	return op
 }
@@ -61,50 +61,50 @@ func (p RoPE) rotateGrowing(x, positions, lengths *graph.Value) *graph.Value {
 	}
 	half := width / 2
 	to := func(v *graph.Value, dims ...int) *graph.Value {
-		return pr.BroadcastInDim(pr.ConvertElementType(v, graph.F64), []int{batch, tokens, heads, half}, dims...)
+		return primitives.BroadcastInDim(primitives.ConvertElementType(v, graph.F64), []int{batch, tokens, heads, half}, dims...)
 	}
 	if positions == nil {
-		positions = pr.Iota(t, graph.I32, 1, batch, tokens)
+		positions = primitives.Iota(t, graph.I32, 1, batch, tokens)
 	}
 	base := p.Base
 	if base == 0 {
 		base = 10000
 	}
-	length := pr.Max(pr.ConvertElementType(lengths, graph.F64), pr.Full(t, float64(p.Original), graph.F64, batch))
-	factor := pr.AddScalar(pr.MulScalar(length, p.Factor/float64(p.Original)), 1-p.Factor)
-	raised := pr.AddScalar(pr.MulScalar(pr.Log(factor), float64(width)/float64(width-2)), math.Log(base)) // logarithm of the raised base
-	pair := pr.MulScalar(pr.Iota(t, graph.F64, 0, half), -1/float64(half))
+	length := primitives.Max(primitives.ConvertElementType(lengths, graph.F64), primitives.Full(t, float64(p.Original), graph.F64, batch))
+	factor := primitives.AddScalar(primitives.MulScalar(length, p.Factor/float64(p.Original)), 1-p.Factor)
+	raised := primitives.AddScalar(primitives.MulScalar(primitives.Log(factor), float64(width)/float64(width-2)), math.Log(base)) // logarithm of the raised base
+	pair := primitives.MulScalar(primitives.Iota(t, graph.F64, 0, half), -1/float64(half))
 	at := []int{0}
 	if positions.Rank() == 2 {
 		at = []int{0, 1}
 	} else {
 		at[0] = 1
 	}
-	angle := pr.Mul(to(positions, at...), pr.Exp(pr.Mul(to(raised, 0), to(pair, 3))))
+	angle := primitives.Mul(to(positions, at...), primitives.Exp(primitives.Mul(to(raised, 0), to(pair, 3))))
 	magnitude := p.Magnitude
 	if magnitude == 0 {
 		magnitude = 1
 	}
-	cos, sin := pr.MulScalar(pr.Cos(angle), magnitude), pr.MulScalar(pr.Sin(angle), magnitude)
+	cos, sin := primitives.MulScalar(primitives.Cos(angle), magnitude), primitives.MulScalar(primitives.Sin(angle), magnitude)
 
-	rotated := pr.ConvertElementType(pr.SliceInDim(x, 3, 0, width), graph.F64)
-	part := func(i int) *graph.Value { return pr.SliceInDim(rotated, 3, i*half, (i+1)*half) }
+	rotated := primitives.ConvertElementType(primitives.SliceInDim(x, 3, 0, width), graph.F64)
+	part := func(i int) *graph.Value { return primitives.SliceInDim(rotated, 3, i*half, (i+1)*half) }
 	if p.Interleaved {
-		pairs := pr.Reshape(rotated, batch, tokens, heads, half, 2)
+		pairs := primitives.Reshape(rotated, batch, tokens, heads, half, 2)
 		part = func(i int) *graph.Value {
-			return pr.Reshape(pr.SliceInDim(pairs, 4, i, i+1), batch, tokens, heads, half)
+			return primitives.Reshape(primitives.SliceInDim(pairs, 4, i, i+1), batch, tokens, heads, half)
 		}
 	}
 	x1, x2 := part(0), part(1)
-	y1, y2 := pr.Sub(pr.Mul(x1, cos), pr.Mul(x2, sin)), pr.Add(pr.Mul(x2, cos), pr.Mul(x1, sin))
-	y := pr.Concatenate(3, y1, y2)
+	y1, y2 := primitives.Sub(primitives.Mul(x1, cos), primitives.Mul(x2, sin)), primitives.Add(primitives.Mul(x2, cos), primitives.Mul(x1, sin))
+	y := primitives.Concatenate(3, y1, y2)
 	if p.Interleaved {
 		pair := []int{batch, tokens, heads, half, 1}
-		y = pr.Reshape(pr.Concatenate(4, pr.Reshape(y1, pair...), pr.Reshape(y2, pair...)), batch, tokens, heads, width)
+		y = primitives.Reshape(primitives.Concatenate(4, primitives.Reshape(y1, pair...), primitives.Reshape(y2, pair...)), batch, tokens, heads, width)
 	}
-	y = pr.ConvertElementType(y, x.Type.DType)
+	y = primitives.ConvertElementType(y, x.Type.DType)
 	if width == shape[3] {
 		return y
 	}
-	return pr.Concatenate(3, y, pr.SliceInDim(x, 3, width, shape[3]))
+	return primitives.Concatenate(3, y, primitives.SliceInDim(x, 3, width, shape[3]))
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -19,7 +19,7 @@ type Options struct {
 	// numbers of DType.
 	Stored func(Param) (Form, error)
 	// Exchange and Wire configure the return of experts' outputs to their tokens in layers that leave them unset; see
-	// pr.PrepareOp. Their zero values give the same bits as a single rank.
+	// primitives.PrepareOp. Their zero values give the same bits as a single rank.
 	Exchange ep.Exchange
 	Wire     graph.DType
 	// Copies returns the replicas of a layer's experts, or nil for none, in layers that leave MoE.Copies unset. If
@@ -166,7 +166,7 @@ func (s *Scope) param(name, gguf string, init Init, place []string, t graph.Type
 		form, err := s.opts.Stored(p)
 		if err == nil && form.Affine != (Affine{}) {
 			p.Affine = form.Affine
-			p.Type, _, err = pr.AffineWeights(t, p.Affine.Bits, p.Affine.GroupSize)
+			p.Type, _, err = primitives.AffineWeights(t, p.Affine.Bits, p.Affine.GroupSize)
 		}
 		if err != nil {
 			graph.Fail("parameter %s: %w", p.Name, err)
@@ -199,10 +199,10 @@ func (s *Scope) used(p Param, v *graph.Value) *graph.Value {
 	if s.opts.Gather {
 		place := make([]string, v.Rank())
 		copy(place, p.Place)
-		v = pr.ShardingConstraint(s.t.Innermost().Inside(v), place...)
+		v = primitives.ShardingConstraint(s.t.Innermost().Inside(v), place...)
 	}
 	if s.opts.Masters && v.Type.DType == graph.F32 && s.opts.DType != graph.F32 && !strings.HasSuffix(p.Name, "_bias") {
-		v = pr.ConvertElementType(s.t.Innermost().Inside(v), s.opts.DType)
+		v = primitives.ConvertElementType(s.t.Innermost().Inside(v), s.opts.DType)
 	}
 	return v
 }

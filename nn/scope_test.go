@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -18,7 +18,7 @@ func trace(o Options, fn func(s *Scope)) ([]Param, error) {
 		s := New(t, o)
 		fn(s)
 		params = s.Params()
-		return []*graph.Value{pr.Full(t, 1, graph.F32)}
+		return []*graph.Value{primitives.Full(t, 1, graph.F32)}
 	})
 	return params, err
 }

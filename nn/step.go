@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // Step places a program's tokens in their sequences. The zero Step, and a nil one passed to layers, stands for
@@ -55,7 +55,7 @@ func (st *Step) Positions(x *graph.Value) *graph.Value {
 	}
 	if st.positions == nil {
 		b, s := x.Dim(0), x.Dim(1)
-		st.positions = pr.Add(pr.BroadcastInDim(st.Start, []int{b, s}, 0), pr.Iota(x.Tracer(), graph.I32, 1, b, s))
+		st.positions = primitives.Add(primitives.BroadcastInDim(st.Start, []int{b, s}, 0), primitives.Iota(x.Tracer(), graph.I32, 1, b, s))
 	}
 	return st.positions
 }
@@ -67,11 +67,11 @@ func (st *Step) lengths(x *graph.Value) (n int, each *graph.Value) {
 	case st == nil, st.Room == 0 && st.At == nil:
 		return s, nil
 	case st.Room == 0:
-		return s, pr.AddScalar(pr.ReduceMax(st.At, 1), 1)
+		return s, primitives.AddScalar(primitives.ReduceMax(st.At, 1), 1)
 	case st.Length != nil:
 		return st.Room, st.Length
 	default:
-		return st.Room, pr.Add(st.Start, pr.Full(x.Tracer(), float64(s), graph.I32, b))
+		return st.Room, primitives.Add(st.Start, primitives.Full(x.Tracer(), float64(s), graph.I32, b))
 	}
 }
 
@@ -80,35 +80,35 @@ func (st *Step) Tail(x *graph.Value) *graph.Value {
 	if st == nil || x == nil || st.Queries == 0 || st.Queries == x.Dim(1) {
 		return x
 	}
-	return pr.SliceInDim(x, 1, x.Dim(1)-st.Queries, x.Dim(1))
+	return primitives.SliceInDim(x, 1, x.Dim(1)-st.Queries, x.Dim(1))
 }
 
 // attend returns the attention of the last Q tokens, q[B,Q,N,D], to k[B,S,M,D], v[B,S,M,V] and each sequence's
 // caches, as [B,Q,N,V]. It writes k and v to the caches, or to a single cache if they are the same value.
-func (st *Step) attend(s *Scope, q, k, v *graph.Value, p pr.AttentionParams) *graph.Value {
+func (st *Step) attend(s *Scope, q, k, v *graph.Value, p primitives.AttentionParams) *graph.Value {
 	graph.Helper()
 	if st == nil {
 		st = &Step{}
 	}
 	if st.Room == 0 {
 		p.Bias = st.Bias
-		y, _ := pr.Attention(q, k, v, p)
+		y, _ := primitives.Attention(q, k, v, p)
 		return y
 	}
 	batch, tokens := q.Dim(0), k.Dim(1)
 	all := make([]*graph.Value, batch)
 	for b := range batch {
-		one := func(x *graph.Value) *graph.Value { return pr.SliceInDim(x, 0, b, b+1) }
+		one := func(x *graph.Value) *graph.Value { return primitives.SliceInDim(x, 0, b, b+1) }
 		start := one(st.Start)
-		p.Lengths = pr.Add(start, pr.Full(s.t, float64(tokens), graph.I32, 1))
+		p.Lengths = primitives.Add(start, primitives.Full(s.t, float64(tokens), graph.I32, 1))
 		keys := st.keep(s, b, "keys", one(k), start)
 		values := keys
 		if v != k {
 			values = st.keep(s, b, "values", one(v), start)
 		}
-		all[b], _ = pr.Attention(one(q), keys, values, p)
+		all[b], _ = primitives.Attention(one(q), keys, values, p)
 	}
-	return pr.Concatenate(0, all...)
+	return primitives.Concatenate(0, all...)
 }
 
 // keep writes x[1,S,N,D] at start to the named cache of sequence b, and returns the whole cache.
@@ -120,7 +120,7 @@ func (st *Step) keep(s *Scope, b int, name string, x, start *graph.Value) *graph
 	}
 	name = s.name + name
 	in := s.t.Input(fmt.Sprintf("%s.%d", name, b), d, 1, st.Room, x.Dim(2), x.Dim(3))
-	out := pr.CacheUpdate(in, x, start).Named(fmt.Sprintf("%s.%d.next", name, b))
+	out := primitives.CacheUpdate(in, x, start).Named(fmt.Sprintf("%s.%d.next", name, b))
 	st.caches = append(st.caches, Cache{b, name, in, out})
 	return out
 }

@@ -27,7 +27,7 @@ var _ primitive = AdamWOp{}
 // AdamW returns the parameter and its moments after an update. The parameter p,
 // its moments m and v and its gradient g have the same float type and shape. lr f32[]
 // is the learning rate, step i32[] the number of the update, counted from 1, and
-// scale f32[] a factor of the gradient, such as that of clipping by a norm:
+// scale f32[] a factor of the gradient, such as the factor of clipping by a norm:
 //
 //	m' = B1 m + (1-B1) scale g,   v' = B2 v + (1-B2) (scale g)²
 //	p' = p - lr (m'/(1-B1ˢᵗᵉᵖ) / (√(v'/(1-B2ˢᵗᵉᵖ)) + Eps) + WeightDecay p)

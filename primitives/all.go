@@ -1,6 +1,7 @@
 package primitives
 
 import (
+	"reflect"
 	"slices"
 
 	"github.com/gomoe/gomoe/graph"
@@ -11,34 +12,45 @@ import (
 // for graph.Parse and for tools. A primitive that is not listed here cannot be
 // parsed. The table test fails for a primitive that is listed but not tested.
 //
-// A new primitive needs a file of its own and a line here. Tests that fail say what
-// else it needs: a row of programs, a JAX test case, an expression or a kernel for Metal.
+// A new primitive needs an entry here. Failing tests name the rest: a row of programs, a JAX test
+// case, an expression or a kernel for Metal.
 func All() []graph.Primitive {
 	return slices.Concat(
-		unaryFamily(),
-		[]graph.Primitive{RoundOp{}, IsFiniteOp{}},
-		binaryFamily(), compareFamily(), logicalFamily(),
+		elementwiseFamily(ops.Neg, ops.Erf),
+		[]graph.Primitive{roundOp{elementwiseOp: elementwiseOf(ops.Round)}, elementwiseOf(ops.IsFinite)},
+		elementwiseFamily(ops.Add, ops.Min), elementwiseFamily(ops.Eq, ops.Ge), elementwiseFamily(ops.Not, ops.Xor),
 		[]graph.Primitive{
-			SelectNOp{}, ClampOp{}, ConvertElementTypeOp{}, StopGradientOp{},
+			selectNOp{}, clampOp{}, convertElementTypeOp{}, stopGradientOp{},
 
-			ReshapeOp{}, BroadcastInDimOp{}, TransposeOp{}, ConcatenateOp{}, SliceOp{}, PadOp{}, ReverseOp{}, IotaOp{},
-			DynamicSliceOp{}, DynamicUpdateSliceOp{}, GatherOp{}, ScatterAddOp{}, OneHotOp{}, ShardingConstraintOp{},
+			reshapeOp{}, broadcastInDimOp{}, transposeOp{}, concatenateOp{}, sliceOp{}, padOp{}, reverseOp{}, iotaOp{},
+			dynamicSliceOp{}, dynamicUpdateSliceOp{}, gatherOp{}, scatterAddOp{}, oneHotOp{}, shardingConstraintOp{},
 
-			ReduceSumOp{}, ReduceProdOp{}, ReduceExtremeOp{op: ops.ReduceMax}, ReduceExtremeOp{op: ops.ReduceMin},
-			ArgExtremeOp{op: ops.ArgMax}, ArgExtremeOp{op: ops.ArgMin}, CumSumOp{}, SortOp{}, TopKOp{}, TakeAlongAxisOp{}, AddAlongAxisOp{}, DotGeneralOp{}, ScaledMatMulOp{}, AffineMatMulOp{},
+			reduceSumOp{}, reduceProdOp{}, reduceExtremeOp{op: ops.ReduceMax}, reduceExtremeOp{op: ops.ReduceMin},
+			argExtremeOp{op: ops.ArgMax}, argExtremeOp{op: ops.ArgMin}, cumSumOp{}, sortOp{}, topKOp{}, takeAlongAxisOp{}, addAlongAxisOp{}, dotGeneralOp{}, scaledMatMulOp{}, affineMatMulOp{},
 
-			SoftmaxOp{}, SoftmaxGradOp{}, LogSoftmaxOp{}, LogSoftmaxGradOp{}, LogSumExpOp{},
-			EmbeddingOp{}, EmbeddingGradOp{},
-			SiLUOp{}, SiLUGradOp{}, SwiGLUOp{}, SwiGLUGradOp{}, GELUOp{}, GELUGradOp{},
-			CrossEntropyOp{}, CrossEntropyGradOp{},
-			LayerNormOp{}, LayerNormGradOp{}, LayerNormGainGradOp{},
-			RoPEOp{}, AttentionOp{}, AttentionGradOp{}, CacheUpdateOp{},
+			softmaxOp{op: ops.Softmax}, softmaxOp{op: ops.SoftmaxGrad}, softmaxOp{op: ops.LogSoftmax}, softmaxOp{op: ops.LogSoftmaxGrad}, softmaxOp{op: ops.LogSumExp},
+			embeddingOp{}, embeddingGradOp{},
+			elementwiseOf(ops.SiLU), elementwiseOf(ops.SiLUGrad), elementwiseOf(ops.SwiGLU), swigluGradOp{elementwise{ops.SwiGLUGrad}},
+			geluOp{elementwiseOp: elementwiseOf(ops.GELU)}, geluOp{elementwiseOp: elementwiseOf(ops.GELUGrad)},
+			crossEntropyOp{}, crossEntropyGradOp{},
+			layerNormOp{}, layerNormGradOp{}, layerNormGainGradOp{},
+			RoPEOp{}, attentionOp{}, attentionGradOp{}, cacheUpdateOp{},
 			AdamWOp{},
-			RMSNormOp{}, RMSNormGradOp{}, RMSNormGainGradOp{},
+			rmsNormOp{}, rmsNormGradOp{}, rmsNormGainGradOp{},
 
-			RandomSeedOp{}, RandomFoldInOp{}, RandomSplitOp{}, RandomBitsOp{}, RandomUniformOp{}, RandomNormalOp{}, StochasticRoundOp{},
+			randomSeedOp{}, randomFoldInOp{}, randomSplitOp{}, randomBitsOp{}, randomUniformOp{}, randomNormalOp{}, stochasticRoundOp{},
 
-			PrepareOp{}, CopiesOp{}, DispatchOp{}, CombineOp{}, GroupedMatMulOp{}, GroupedOuterOp{}, GroupedScaledMatMulOp{}, GroupedAffineMatMulOp{}, RouteOp{},
+			PrepareOp{}, CopiesOp{}, DispatchOp{}, CombineOp{}, groupedMatMulOp{}, groupedOuterOp{}, groupedScaledMatMulOp{}, groupedAffineMatMulOp{}, RouteOp{},
 		},
 	)
+}
+
+// NameOf returns the name of a primitive of this package or of package graph, and "" for the primitives
+// of other packages, which may have the same name.
+func NameOf(p graph.Primitive) string {
+	switch reflect.TypeOf(p).PkgPath() {
+	case reflect.TypeFor[graph.FullOp]().PkgPath(), reflect.TypeFor[primitive]().PkgPath():
+		return p.Name()
+	}
+	return ""
 }

@@ -5,29 +5,32 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/work"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// AttentionOp is scaled dot-product attention; see Attention.
-type AttentionOp struct {
+// attentionOp is scaled dot-product attention; see Attention.
+type attentionOp struct {
 	// Scale multiplies the scores; 0 means 1/√D.
 	Scale float64
 	// Full lets every query attend to all keys, instead of to those up to its position.
 	Full bool
-	// Window, if it is not 0, is to how many keys a query attends at most: those up to its
-	// position. It does not go with Full.
+	// Window, if not 0, is the number of keys up to its position that a query attends to. It
+	// excludes Full.
 	Window int
-	// SoftCap, if it is not 0, replaces a score s by SoftCap·tanh(s/SoftCap).
+	// SoftCap, if not 0, replaces a score s by SoftCap·tanh(s/SoftCap).
 	SoftCap float64
-	// Lengths, Start, Sinks and Bias say that these arguments follow q, k and v, in this order.
+	// Lengths, Start, Sinks and Bias are set if these arguments follow q, k and v, in this order.
 	Lengths, Start, Sinks, Bias bool
 }
 
-var _ primitive = AttentionOp{}
+var _ primitive = attentionOp{}
 
 // AttentionParams are the parameters of Attention and its optional arguments. The zero value is
 // causal attention.
@@ -36,12 +39,12 @@ type AttentionParams struct {
 	Scale float64
 	// Full lets every query attend to all keys, instead of to those up to its position.
 	Full bool
-	// Window, if it is not 0, is to how many keys a query attends at most: those up to its
-	// position. It does not go with Full.
+	// Window, if not 0, is the number of keys up to its position that a query attends to. It
+	// excludes Full.
 	Window int
-	// SoftCap, if it is not 0, replaces a score s by SoftCap·tanh(s/SoftCap), before the bias.
+	// SoftCap, if not 0, replaces a score s by SoftCap·tanh(s/SoftCap), before the bias.
 	SoftCap float64
-	// Lengths i32[B] are how many keys each sequence has; nil means R. Keys and values behind
+	// Lengths i32[B] are the numbers of keys of the sequences; nil means R. Keys and values after
 	// them are never read.
 	Lengths *graph.Value
 	// Start i32[B] are the positions of each sequence's first query; nil means that the last
@@ -62,13 +65,13 @@ type AttentionParams struct {
 //	s_ij = Scale q[b,i,n]·k[b,j,m],   m = n / (N/M)
 //
 // as out[B,S,N,V] and lse[B,N,S], which is f32 for bf16 and f16. Query i of a sequence is at
-// position R-S+i, or Lengths-S+i, or Start+i, and attends to the keys j up to it; AttentionParams
-// says what else there is. A query without keys has out 0 and lse -Inf. k and v have q's float
-// type; beside a q that is not f64 both may be of another type, f32, bf16, f16 or q8_0, as a cache
-// may be. Scores are never stored. A row of out has the same bits if its query comes alone.
+// position R-S+i, or Lengths-S+i, or Start+i, and attends to the keys j up to it, unless AttentionParams
+// states otherwise. A query without keys has out 0 and lse -Inf. k and v have q's float type. If q
+// is not f64, both may have another type, f32, bf16, f16 or q8_0, for caches. Scores are never
+// stored. A row of out does not depend on the other queries, not even in its last bit.
 func Attention(q, k, v *graph.Value, p AttentionParams) (out, lse *graph.Value) {
 	graph.Helper()
-	op, args := AttentionOp{Scale: p.Scale, Full: p.Full, Window: p.Window, SoftCap: p.SoftCap}, []*graph.Value{q, k, v}
+	op, args := attentionOp{Scale: p.Scale, Full: p.Full, Window: p.Window, SoftCap: p.SoftCap}, []*graph.Value{q, k, v}
 	for _, x := range []struct {
 		value *graph.Value
 		given *bool
@@ -81,17 +84,17 @@ func Attention(q, k, v *graph.Value, p AttentionParams) (out, lse *graph.Value) 
 	return r[0], r[1]
 }
 
-func (AttentionOp) Name() string { return "attention" }
+func (attentionOp) Name() string { return "attention" }
 
 // Blocks: keys and values may be q8_0.
-func (AttentionOp) Blocks() {}
+func (attentionOp) Blocks() {}
 
 // attentionArgs are the indices of attention's optional arguments, 0 for those that are not
 // there, and the number of all arguments.
 type attentionArgs struct{ lengths, start, sinks, bias, count int }
 
 // args returns the indices of arguments that follow the first `first`.
-func (p AttentionOp) args(first int) attentionArgs {
+func (p attentionOp) args(first int) attentionArgs {
 	at := attentionArgs{count: first}
 	for _, x := range []struct {
 		given bool
@@ -105,7 +108,7 @@ func (p AttentionOp) args(first int) attentionArgs {
 	return at
 }
 
-func (p AttentionOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p attentionOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	at := p.args(3)
 	if err := arity(in, at.count); err != nil {
 		return nil, err
@@ -153,7 +156,7 @@ func (p AttentionOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{graph.T(q.DType, b, s, n, v.Shape[3]), graph.T(wide, b, n, s)}, p.check()
 }
 
-func (p AttentionOp) check() error {
+func (p attentionOp) check() error {
 	switch {
 	case math.IsNaN(p.Scale) || math.IsInf(p.Scale, 0):
 		return fmt.Errorf("scale=%v, want a finite number, or 0 for 1/√D", p.Scale)
@@ -167,7 +170,7 @@ func (p AttentionOp) check() error {
 	return nil
 }
 
-func (p AttentionOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p attentionOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	if d := e.In[1].Type.DType; d.IsBlock() {
 		return nil, fmt.Errorf("keys and values of %s have no derivative; convert them with convert_element_type", d)
 	}
@@ -180,7 +183,7 @@ func (p AttentionOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error
 		}
 	}
 	g := p.withoutSinks()
-	grads := append(graph.Apply(AttentionGradOp(g), in...), make([]*graph.Value, len(e.In)-3)...)
+	grads := append(graph.Apply(attentionGradOp(g), in...), make([]*graph.Value, len(e.In)-3)...)
 	if at.sinks > 0 {
 		grads[at.sinks] = sinksGrad(e.In[at.sinks], e.Out[0], e.Out[1], dout, dlse)
 	}
@@ -190,8 +193,8 @@ func (p AttentionOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error
 	return grads, nil
 }
 
-// withoutSinks returns the parameters of the gradient, which lse tells what it needs of sinks.
-func (p AttentionOp) withoutSinks() AttentionOp {
+// withoutSinks returns the parameters of the gradient. It needs no sinks, because lse includes them.
+func (p attentionOp) withoutSinks() attentionOp {
 	p.Sinks = false
 	return p
 }
@@ -202,7 +205,7 @@ func (p AttentionOp) withoutSinks() AttentionOp {
 // for that, every rank has all of them.
 type attentionFactors struct{ heads, lse, batch, sinks, bias []int }
 
-// placeHeads places attention, or its derivative. factors returns the factors for those of k and
+// placeHeads places attention, or its derivative. factors returns the factors, given the factors of k and
 // v. alone are the axes that split the heads of queries only.
 func placeHeads(c *sharding.Context, factors func(keys []int) sharding.Factors) (d sharding.Decision, alone []string, err error) {
 	n, m := c.Type(0).Shape[2], c.Type(1).Shape[2]
@@ -222,8 +225,8 @@ func factorsOf(bias graph.Type) attentionFactors {
 	return f
 }
 
-// optional adds the factors of optional arguments to those of the others.
-func (p AttentionOp) optional(c *sharding.Context, in [][]int) [][]int {
+// optional adds the factors of optional arguments.
+func (p attentionOp) optional(c *sharding.Context, in [][]int) [][]int {
 	at := p.args(len(in))
 	f := factorsOf(graph.Type{})
 	if at.bias > 0 {
@@ -240,7 +243,7 @@ func (p AttentionOp) optional(c *sharding.Context, in [][]int) [][]int {
 	return in
 }
 
-func (p AttentionOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (p attentionOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	f := factorsOf(graph.Type{})
 	d, _, err := placeHeads(c, func(keys []int) sharding.Factors {
 		return sharding.Factors{In: p.optional(c, [][]int{f.heads, keys, keys}), Out: [][]int{f.heads, f.lse}, RowWise: len(c.In) == 3}
@@ -248,7 +251,7 @@ func (p AttentionOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return d, err
 }
 
-func (p AttentionOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p attentionOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	k := attentionKernel[float32](p, in, e.Eqn)
 	if out[1].Type.DType == graph.F64 {
 		k = attentionKernel[float64](p, in, e.Eqn)
@@ -256,9 +259,158 @@ func (p AttentionOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: ops.Attention, Out: out, In: in, Dry: k, Kernel: k})
 }
 
-func (AttentionOp) Doc() graph.Doc {
+func (attentionOp) Doc() graph.Doc {
 	return graph.Doc{Args: "q f[B,S,N,D], k f[B,R,M,D], v f[B,R,M,V], and where their parameters say so lengths i32[B], start i32[B], sinks f32[N], bias f[B or 1,N or 1,S,R]", Results: "out f[B,S,N,V], lse f[B,N,S]",
 		Formula: "out[i] = Σ exp(s_ij - lse[i]) v[j], lse[i] = log Σ exp(s_ij), s_ij = scale · q[i]·k[j], j ≤ position of query i",
 		Params:  "scale: 0 for 1/√D; full: j is any; window: how many keys up to its position a query attends to, 0 for all; soft_cap: c, s becomes c·tanh(s/c), 0 for none; lengths: keys of each sequence; start: position of each sequence's first query, without which the last query is at the last key; sinks: scores without a value; bias: is added to scores",
 		Notes:   "Head n of q uses head n/(N/M) of k and v. lse is f32 for bf16 and f16. Scores are never stored. Keys behind lengths are never read. A query without keys has out 0. k and v may be f32, bf16, f16 or q8_0 beside a q of another type that is not f64."}
+}
+
+// attentionGradOp is the derivative of attentionOp: the cotangents of q, k and v from q, k, v,
+// out, lse, the cotangents of out and lse, and the optional arguments but sinks, which lse
+// contains.
+type attentionGradOp attentionOp
+
+var _ primitive = attentionGradOp{}
+
+func (attentionGradOp) Name() string { return "attention_grad" }
+
+func (p attentionGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
+	if p.Sinks {
+		return nil, fmt.Errorf("sinks=true, want none: lse contains the sinks")
+	}
+	at := attentionOp(p).args(7)
+	if err := arity(in, at.count); err != nil {
+		return nil, err
+	}
+	out, err := attentionOp(p).Infer(append(append([]graph.Type(nil), in[:3]...), in[7:]...))
+	if err != nil {
+		return nil, err
+	}
+	if err := floating(in[1]); err != nil {
+		return nil, fmt.Errorf("k: %w", err)
+	}
+	for i, want := range []graph.Type{out[0], out[1], out[0], out[1]} {
+		if !in[3+i].Equal(want) {
+			return nil, fmt.Errorf("argument %d is %s, want %s for q, k and v of these types", 3+i, in[3+i], want)
+		}
+	}
+	return in[:3], nil
+}
+
+// VJP differentiates the formula, with all scores in memory.
+func (p attentionGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return differentiate(e, ct, func(in []*graph.Value) []*graph.Value {
+		dq, dk, dv, _ := attentionOp(p).formula(in)
+		return []*graph.Value{dq, dk, dv}
+	})
+}
+
+func (p attentionGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+	f := factorsOf(graph.Type{})
+	h, l := f.heads, f.lse
+	d, alone, err := placeHeads(c, func(k []int) sharding.Factors {
+		return sharding.Factors{In: attentionOp(p).optional(c, [][]int{h, k, k, h, l, h, l}), Out: [][]int{h, k, k}, RowWise: len(c.In) == 7}
+	})
+	if err != nil {
+		return d, err
+	}
+	for i := 1; i < 3; i++ { // each rank has the part of its heads of queries
+		d.Out[i].Pending = c.Mesh.Union(d.Out[i].Pending, alone)
+	}
+	return d, nil
+}
+
+func (p attentionGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	k := inFloat(attentionGradKernel[float32](p, in, e.Eqn), attentionGradKernel[float64](p, in, e.Eqn))
+	return e.Emit(lowering.KernelSpec{Op: ops.AttentionGrad, Out: out, In: in, Dry: k, Kernel: k})
+}
+
+// attentionGradKernel works on parts of heads in parallel. The contributions of parts,
+// and of the heads of queries that share a head of keys, are added to that head in
+// order, so that sums do not depend on which part was ready first.
+func attentionGradKernel[T float](p attentionGradOp, placed []lowering.Buf, eqn *graph.Eqn) exec.Kernel {
+	at := attentionOp(p).args(7)
+	return func(a *exec.Args) error {
+		q, k, v, out := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2]), data[T](a.In[3])
+		lse, dout, dlse := data[T](a.In[4]), data[T](a.In[5]), data[T](a.In[6])
+		dq, dk, dv := data[T](a.Out[0]), data[T](a.Out[1]), data[T](a.Out[2])
+		h, err := newHeads[T](attentionOp(p), a, at, placed, eqn)
+		if err != nil {
+			return err
+		}
+		if a.In[4].Type.Len() == 0 { // no queries
+			clear(dk)
+			clear(dv)
+			return nil
+		}
+		each := h.group * h.Parts() // contributions to a head of keys
+		w := exec.New[attentionGrad[T]](a)
+		w.dry, w.headsOf, w.q, w.k, w.v, w.out, w.lse, w.dout, w.dlse, w.dq, w.dk, w.dv = a.Dry(), h, q, k, v, out, lse, dout, dlse, dq, dk, dv
+		claim := 1
+		// One thread computes a whole head of keys unless threads would then have no work.
+		if n := max(a.Threads, 1); h.b*h.m%n == 0 || h.b*h.m >= 8*n {
+			claim = each
+		}
+		w.sums.Start(h.b*h.m, each, claim, exec.Make[int](a, h.b*h.m))
+		workers := min(max(a.Threads, 1), max(2*h.b*h.n*h.Work()/h.grain(), 1))
+		a.Share(workers, 1, w)
+		return nil
+	}
+}
+
+type attentionGrad[T float] struct {
+	exec.Taking
+	dry *kernel.Dry
+	headsOf[T]
+	q, k, v, out, lse, dout, dlse, dq, dk, dv []T
+	sums                                      work.OrderedSums
+}
+
+// Piece computes contributions until all are claimed.
+func (h *attentionGrad[T]) Piece(int, int) { h.sums.Work(h.add) }
+
+// add computes contributions first to last-1 to head i of keys, and adds them.
+func (h *attentionGrad[T]) add(i, first, last int) {
+	parts := h.Parts()
+	b, g := i/h.m, i%h.m
+	x := h.sequence(b)
+	at := x.Attend(h.dry, headRows(h.k, b, g, h.r, h.m, h.D), headRows(h.v, b, g, h.r, h.m, h.V))
+	defer at.Release()
+	dk, dv := headRows(h.dk, b, g, h.r, h.m, h.D), headRows(h.dv, b, g, h.r, h.m, h.V)
+	for turn := first; turn < last; turn++ {
+		n := g*h.group + turn/parts - h.off
+		if h.dry != nil {
+			n = 0
+		}
+		elsewhere := n < 0 || n >= h.n // another rank has this head of queries
+		if !elsewhere {
+			rows := (b*h.n + n) * h.s
+			from, to := h.Part(turn % parts)
+			at.Backward(headRows(h.q, b, n, h.s, h.n, h.D), headRows(h.out, b, n, h.s, h.n, h.V), kernel.From(h.lse, rows),
+				headRows(h.dout, b, n, h.s, h.n, h.V), kernel.From(h.dlse, rows), headRows(h.dq, b, n, h.s, h.n, h.D), h.biasOf(b, n), from, to)
+		}
+		if !h.sums.Wait(i, turn) {
+			return
+		}
+		clean := x.R // keys from here on get nothing
+		if elsewhere {
+			clean = 0
+		} else {
+			at.AddTo(dk, dv, turn == 0)
+		}
+		for j := clean; turn == 0 && h.dry == nil && j < h.r; j++ {
+			clear(dk.X[j*dk.Stride:][:h.D])
+			clear(dv.X[j*dv.Stride:][:h.V])
+		}
+		h.sums.Done(i)
+	}
+}
+
+func (attentionGradOp) Doc() graph.Doc {
+	return graph.Doc{Args: "q f[B,S,N,D], k f[B,R,M,D], v f[B,R,M,V], out f[B,S,N,V], lse f[B,N,S], dout f[B,S,N,V], dlse f[B,N,S], and where their parameters say so lengths i32[B], start i32[B], bias f[B or 1,N or 1,S,R]",
+		Results: "dq f[B,S,N,D], dk f[B,R,M,D], dv f[B,R,M,V]",
+		Formula: "dv[j] = Σ p_ij dout[i], ds_ij = scale · p_ij (dout[i]·v[j] - dout[i]·out[i] + dlse[i]), dq[i] = Σ ds_ij k[j], dk[j] = Σ ds_ij q[i], p_ij = exp(s_ij - lse[i])",
+		Params:  "scale: 0 for 1/√D; full: j is any; window: how many keys up to its position a query attends to, 0 for all; soft_cap: c, s becomes c·tanh(s/c), 0 for none; lengths: keys of each sequence; start: position of each sequence's first query; sinks: never true, as lse contains the sinks; bias: is added to scores",
+		Notes:   "With soft_cap, ds has the factor 1 - (s/c)². Scores are computed again and never stored; the derivative of this operation stores them. Query heads that share a head of k and v are summed in order."}
 }

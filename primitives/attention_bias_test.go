@@ -8,14 +8,14 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/vjp"
 )
 
 // A query whose bias is -Inf for all keys that it sees gives nothing to the bias's derivative.
 func TestAttentionBiasGradNothingSeen(t *testing.T) {
 	inf := math.Inf(-1)
-	for _, p := range []pr.AttentionParams{{Full: true}, {}, {Window: 1}} {
+	for _, p := range []primitives.AttentionParams{{Full: true}, {}, {Window: 1}} {
 		q, bias := array.New(graph.T(graph.F32, 1, 2, 1, 1)), array.New(graph.T(graph.F32, 1, 1, 2, 2))
 		q.Fill(1)
 		require.NoError(t, bias.SetFloat64s([]float64{inf, inf, 1, 2}))
@@ -27,8 +27,8 @@ func TestAttentionBiasGradNothingSeen(t *testing.T) {
 				if len(in) == 3 {
 					p.Lengths = in[2]
 				}
-				out, _ := pr.Attention(in[0], in[0], in[0], p)
-				return []*graph.Value{vjp.Gradients(pr.ReduceSum(pr.Square(out), 0, 1, 2, 3), in[1])[0]}
+				out, _ := primitives.Attention(in[0], in[0], in[0], p)
+				return []*graph.Value{vjp.Gradients(primitives.ReduceSum(primitives.Square(out), 0, 1, 2, 3), in[1])[0]}
 			}, in...)
 			for _, g := range out[0].Float64s() {
 				require.InDelta(t, 0, g, 1e-6, "%+v: %v", p, out[0])

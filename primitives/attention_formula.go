@@ -8,8 +8,8 @@ import (
 
 // formula returns the cotangents of attention's q, k, v and, before a sum over the dimensions
 // that it lacks, of its bias, [B,N,S,R]. It is written with simple primitives, which hold all
-// scores. in are the arguments of AttentionGradOp.
-func (p AttentionOp) formula(in []*graph.Value) (dq, dk, dv, dbias *graph.Value) {
+// scores. in are the arguments of attentionGradOp.
+func (p attentionOp) formula(in []*graph.Value) (dq, dk, dv, dbias *graph.Value) {
 	at := p.args(7)
 	q, k, v, out, lse, dout, dlse := in[0], in[1], in[2], in[3], in[4], in[5], in[6]
 	d := lse.Type.DType
@@ -66,7 +66,7 @@ func (p AttentionOp) formula(in []*graph.Value) (dq, dk, dv, dbias *graph.Value)
 }
 
 // seen returns bool[B,N,S,R]: whether a query attends to a key.
-func (p AttentionOp) seen(in []*graph.Value, at attentionArgs, all []int) *graph.Value {
+func (p attentionOp) seen(in []*graph.Value, at attentionArgs, all []int) *graph.Value {
 	t, s, r := in[0].Tracer(), all[2], all[3]
 	key := Iota(t, graph.I32, 3, all...)
 	each := func(x *graph.Value) *graph.Value { return BroadcastInDim(x, all, 0) }
@@ -92,8 +92,8 @@ func (p AttentionOp) seen(in []*graph.Value, at attentionArgs, all []int) *graph
 }
 
 // biasGrad returns the cotangent of the bias, which is the last of in, the arguments of
-// AttentionGradOp.
-func (p AttentionOp) biasGrad(in []*graph.Value) *graph.Value {
+// attentionGradOp.
+func (p attentionOp) biasGrad(in []*graph.Value) *graph.Value {
 	_, _, _, x := p.formula(in)
 	bias := in[len(in)-1]
 	for d := range 2 {

@@ -14,7 +14,7 @@ import (
 // headsOf is attention on one rank: b sequences of s queries with n heads, and room for r keys
 // with m heads.
 type headsOf[T float] struct {
-	attention.Attention[T] // of a sequence with r keys, the last of which is at the last query
+	attention.Attention[T] // of a sequence with r keys; the last one is at the last query
 	b, s, n, r, m          int
 	// Head n of the queries is head off+n of all ranks' together, and shares its head of keys
 	// with the others of a group; see keyHead.
@@ -26,7 +26,7 @@ type headsOf[T float] struct {
 
 // newHeads returns the heads for the arguments at of a kernel of eqn. It is an error
 // if a length is not one of 0 to r.
-func newHeads[T float](p AttentionOp, a *exec.Args, at attentionArgs, placed []lowering.Buf, eqn *graph.Eqn) (headsOf[T], error) {
+func newHeads[T float](p attentionOp, a *exec.Args, at attentionArgs, placed []lowering.Buf, eqn *graph.Eqn) (headsOf[T], error) {
 	q, k, v := a.In[0].Type.Shape, a.In[1].Type.Shape, a.In[2].Type.Shape
 	s, d, r := q[1], q[3], k[1]
 	scale := p.Scale
@@ -50,7 +50,7 @@ func newHeads[T float](p AttentionOp, a *exec.Args, at attentionArgs, placed []l
 		h.lengths = data[int32](a.In[at.lengths])
 		for i, n := range h.lengths {
 			if n < 0 || int(n) > r {
-				return h, p.NoLength(a, placed[at.lengths].Spec, eqn.In[at.lengths].Type, i, n, r)
+				return h, p.BadIndex(a, placed[at.lengths].Spec, eqn.In[at.lengths].Type, i, n, r+1)
 			}
 		}
 	}
@@ -82,8 +82,8 @@ func floatOf[T float]() graph.DType {
 // keyHead returns which of the rank's heads of keys head n of the queries uses.
 func (h *headsOf[T]) keyHead(n int) int { return (h.off + n) / h.group }
 
-// together returns how many heads of queries with the same head of keys lie one behind another,
-// everywhere.
+// together returns the number of consecutive heads of queries that share a head of keys,
+// on every rank.
 func (h *headsOf[T]) together() int {
 	switch {
 	case h.off%h.group == 0 && h.n%h.group == 0:
@@ -107,8 +107,8 @@ func (h *headsOf[T]) sequence(b int) attention.Attention[T] {
 	return x
 }
 
-// of returns head i of sequence b in x, which has s rows of `heads` heads of d elements.
-func of[T float](x []T, b, i, s, heads, d int) attention.Rows[T] {
+// headRows returns head i of sequence b in x, which has s rows of `heads` heads of d elements.
+func headRows[T float](x []T, b, i, s, heads, d int) attention.Rows[T] {
 	return attention.HeadOf(x, b, i, s, heads, d)
 }
 
@@ -122,11 +122,11 @@ func (h *headsOf[T]) biasOf(b, n int) attention.Rows[T] {
 func (h *headsOf[T]) grain() int { return 1 + 512*dear/max(h.D+h.V, 1) }
 
 // attentionKernel cuts the work of all heads, laid end to end, into equal pieces. A
-// piece may begin or end within a head, since rows of queries do not depend on each
+// piece may begin or end within a head, because rows of queries do not depend on each
 // other. If each sequence has one query, the heads of queries that share a head of keys
-// take the place of the queries of a head, so that keys are read once. Few queries are cut by
-// their keys: see few.
-func attentionKernel[T float](p AttentionOp, placed []lowering.Buf, eqn *graph.Eqn) exec.Kernel {
+// are treated as the queries of one head, so that keys are read once. The work on few queries is cut by
+// keys: see attendFew.
+func attentionKernel[T float](p attentionOp, placed []lowering.Buf, eqn *graph.Eqn) exec.Kernel {
 	at := p.args(3)
 	return func(a *exec.Args) error {
 		h, err := newHeads[T](p, a, at, placed, eqn)
@@ -138,7 +138,7 @@ func attentionKernel[T float](p AttentionOp, placed []lowering.Buf, eqn *graph.E
 		if out.Type.DType != d {
 			out = room(a, out.Type.With(d))
 		}
-		w := attending[T]{exec.Taking{}, a.Dry(), h, h.Attention, h.n, 1, a.In[1], a.In[2], nil, nil, nil, nil, nil, nil}
+		w := attentionWork[T]{exec.Taking{}, a.Dry(), h, h.Attention, h.n, 1, a.In[1], a.In[2], nil, nil, nil, nil, nil, nil}
 		w.q, w.out, w.lse = data[T](inType(a, a.In[0], d)), data[T](out), data[T](a.Out[1])
 		if a.In[1].Type.DType == d {
 			w.k, w.v = data[T](a.In[1]), data[T](a.In[2])
@@ -152,7 +152,7 @@ func attentionKernel[T float](p AttentionOp, placed []lowering.Buf, eqn *graph.E
 			w.unit.S, w.unit.Causal, w.unit.Window = w.each, false, 0
 		}
 		if w.unit.S <= attention.FewQueries {
-			few(a, w)
+			attendFew(a, w)
 		} else {
 			exec.Share(a, h.b*w.heads*w.unit.Work(), h.grain(), w)
 		}
@@ -163,18 +163,18 @@ func attentionKernel[T float](p AttentionOp, placed []lowering.Buf, eqn *graph.E
 	}
 }
 
-type attending[T float] struct {
+type attentionWork[T float] struct {
 	exec.Taking
 	dry *kernel.Dry
 	headsOf[T]
-	unit              attention.Attention[T] // what is cut into pieces, for all sequences alike
+	unit              attention.Attention[T] // the unit of work, the same for all sequences
 	heads, each       int                    // of a sequence: units, and heads of queries in each
 	keys, values      array.Array
 	q, k, v, out, lse []T
 	sinks             []T
 }
 
-func (h *attending[T]) Piece(lo, hi int) {
+func (h *attentionWork[T]) Piece(lo, hi int) {
 	if lo == hi {
 		return
 	}
@@ -201,7 +201,7 @@ func (h *attending[T]) Piece(lo, hi int) {
 }
 
 // keysOf returns the attention of the queries of a unit of sequence b.
-func (h *attending[T]) keysOf(b int) attention.Attention[T] {
+func (h *attentionWork[T]) keysOf(b int) attention.Attention[T] {
 	x := h.sequence(b)
 	if h.s == 1 && h.dry == nil { // all queries are at the same position
 		if x.Causal {
@@ -218,24 +218,133 @@ func (h *attending[T]) keysOf(b int) attention.Attention[T] {
 }
 
 // attend returns the Attender for head m of the keys of sequence b.
-func (h *attending[T]) attend(b, m int) *attention.Attender[T] {
+func (h *attentionWork[T]) attend(b, m int) *attention.Attender[T] {
 	x := h.keysOf(b)
 	if h.keys.Type.DType != floatOf[T]() {
 		return x.AttendStored(h.dry, attention.Stored{Data: h.keys, At: (b*h.r*h.m + m) * h.D, Stride: h.m * h.D},
 			attention.Stored{Data: h.values, At: (b*h.r*h.m + m) * h.V, Stride: h.m * h.V})
 	}
-	return x.Attend(h.dry, of(h.k, b, m, h.r, h.m, h.D), of(h.v, b, m, h.r, h.m, h.V))
+	return x.Attend(h.dry, headRows(h.k, b, m, h.r, h.m, h.D), headRows(h.v, b, m, h.r, h.m, h.V))
 }
 
-// unitOf returns the queries of unit n of sequence b and what belongs to them. Where each
-// sequence has one query, they are those of heads that share a head of keys.
-func (h *attending[T]) unitOf(b, n int) (q, out attention.Rows[T], lse []T, with attention.Terms[T]) {
+// unitOf returns the queries of unit n of sequence b, with their results and terms. If each
+// sequence has one query, a unit has the queries of the heads that share a head of keys.
+func (h *attentionWork[T]) unitOf(b, n int) (q, out attention.Rows[T], lse []T, with attention.Terms[T]) {
 	if h.s > 1 {
-		return of(h.q, b, n, h.s, h.n, h.D), of(h.out, b, n, h.s, h.n, h.V), kernel.From(h.lse, (b*h.n+n)*h.s),
+		return headRows(h.q, b, n, h.s, h.n, h.D), headRows(h.out, b, n, h.s, h.n, h.V), kernel.From(h.lse, (b*h.n+n)*h.s),
 			attention.Terms[T]{Bias: h.biasOf(b, n), Sinks: kernel.From(h.sinks, n)}
 	}
 	n *= h.each
 	row := b*h.n + n
 	return attention.Rows[T]{X: kernel.From(h.q, row*h.D), Stride: h.D}, attention.Rows[T]{X: kernel.From(h.out, row*h.V), Stride: h.V}, kernel.From(h.lse, row),
 		attention.Terms[T]{Bias: attention.Rows[T]{X: h.biasOf(b, n).X, Stride: h.biasN}, Sinks: kernel.From(h.sinks, n), SinkStep: 1}
+}
+
+// unitsAlone is the number of units from which on all threads have work without cutting keys.
+const unitsAlone = 64
+
+// attendFew computes attention of units of few queries, as in decoding. The work is cut into
+// units with equal numbers of keys. Few units with many keys are cut into spans of the keys, and the
+// results of the spans are joined. Both have the same bits.
+func attendFew[T float](a *exec.Args, w attentionWork[T]) {
+	rows, units := w.unit.S, w.b*w.heads
+	if rows == 0 || units == 0 {
+		return
+	}
+	first, work := exec.MakeDirty[int](a, w.b+1), 0
+	_, most := w.unit.Spans()
+	if a.Dry() != nil {
+		if units < unitsAlone && most > 1 {
+			exec.MakeDirty[T](a, units*(most+1)*w.unit.SpanSums(rows))
+		}
+		exec.Share(a, units*most, 1, keySpans[T]{attentionWork: w})
+		return
+	}
+	keys := 0
+	most = 1
+	for b := range w.b {
+		first[b] = work
+		x := w.keysOf(b)
+		from, to := x.Spans()
+		most = max(most, to-from)
+		work += w.heads * max(to-from, 1)
+		keys += w.heads * x.R
+	}
+	first[w.b] = work
+	// In vectors one row takes the time of 16 rows, and a unit takes the time of 16 additional keys. A
+	// piece of this many products takes about 5 microseconds.
+	const lanes, more, products = 16, 16, 1 << 17
+	each := max((rows+lanes-1)/lanes*lanes*(w.D+w.V), 1) * (keys/max(work, 1) + more)
+	grain := 1 + products/max(each, 1)
+	s := keySpans[T]{attentionWork: w, first: first}
+	if units < unitsAlone && most > 1 && !a.Alone(work, grain) {
+		s.size, s.most = w.unit.SpanSums(rows), most+1
+		s.parts = exec.MakeDirty[T](a, units*s.most*s.size)
+	}
+	exec.Share(a, work, grain, s)
+	if s.parts != nil {
+		exec.Share(a, units, 1+cheap/max(most*s.size, 1), spanJoin[T](s))
+	}
+}
+
+// keySpans is the work on all spans of the keys of all units. Without parts, the first span of a
+// unit does the work of the whole unit.
+type keySpans[T float] struct {
+	attentionWork[T]
+	first      []int // the number of the first span of each sequence, and of all spans
+	parts      []T   // the sums of spans: for each unit `most` of them, with `size` elements each
+	size, most int
+}
+
+// of returns the number of spans of the units of sequence b.
+func (s *keySpans[T]) of(b int) int { return (s.first[b+1] - s.first[b]) / max(s.heads, 1) }
+
+func (s *keySpans[T]) Piece(lo, hi int) {
+	if s.dry != nil { // a piece may have any unit
+		at := s.attend(0, 0)
+		q, out, lse, with := s.unitOf(0, 0)
+		at.Forward(q, out, lse, with, 0, s.unit.S)
+		at.Release()
+		return
+	}
+	var at *attention.Attender[T]
+	of := -1 // the head of keys that at has, counted over all sequences
+	for b := range s.b {
+		for i := max(lo, s.first[b]); i < min(hi, s.first[b+1]); i++ {
+			n, k := (i-s.first[b])/s.of(b), (i-s.first[b])%s.of(b)
+			if s.parts == nil && k > 0 {
+				continue
+			}
+			if m := s.keyHead(n * s.each); of != b*s.m+m {
+				if at != nil {
+					at.Release()
+				}
+				at, of = s.attend(b, m), b*s.m+m
+			}
+			q, out, lse, with := s.unitOf(b, n)
+			if s.parts == nil {
+				at.Forward(q, out, lse, with, 0, s.unit.S)
+				continue
+			}
+			from, to := at.Spans()
+			if from+k < to {
+				at.Span(q, with, 0, s.unit.S, from+k, s.parts[((b*s.heads+n)*s.most+k)*s.size:])
+			}
+		}
+	}
+	if at != nil {
+		at.Release()
+	}
+}
+
+// spanJoin is the work of joining the spans of each unit.
+type spanJoin[T float] keySpans[T]
+
+func (s *spanJoin[T]) Piece(lo, hi int) {
+	for i := lo; i < hi; i++ {
+		b, n := i/s.heads, i%s.heads
+		_, out, lse, with := s.unitOf(b, n)
+		x, parts := s.keysOf(b), s.parts[i*s.most*s.size:]
+		x.Join(parts, parts[(s.most-1)*s.size:], out, lse, with, 0, s.unit.S)
+	}
 }

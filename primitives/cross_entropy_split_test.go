@@ -10,7 +10,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
 )
@@ -23,14 +23,16 @@ func TestVocabularySplit(t *testing.T) {
 		p, err := graph.Trace("loss", func(tr *graph.Tracer) []*graph.Value {
 			table := tr.Input("table", graph.F32, vocab, width)
 			ids, labels := tr.Input("ids", graph.I32, batch, tokens), tr.Input("labels", graph.I32, batch, tokens)
-			x := pr.Embedding(table, ids)
-			logits := pr.MatMulTransposed(pr.Tanh(x), table)
-			loss := pr.CrossEntropy
+			x := primitives.Embedding(table, ids)
+			logits := primitives.MatMulTransposed(primitives.Tanh(x), table)
+			loss := primitives.CrossEntropy
 			if split {
-				loss = func(logits, labels *graph.Value) *graph.Value { return pr.CrossEntropyInBlocks(logits, labels, blocks) }
+				loss = func(logits, labels *graph.Value) *graph.Value {
+					return primitives.CrossEntropyInBlocks(logits, labels, blocks)
+				}
 			}
 			each := loss(logits, labels)
-			return []*graph.Value{pr.ReduceSum(each, 0, 1), pr.ShardingConstraint(each), pr.ShardingConstraint(x)}
+			return []*graph.Value{primitives.ReduceSum(each, 0, 1), primitives.ShardingConstraint(each), primitives.ShardingConstraint(x)}
 		})
 		require.NoError(t, err)
 		p, err = vjp.Grad(p, "table")

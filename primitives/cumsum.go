@@ -10,22 +10,22 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// CumSumOp is the running sum along Axis, from index 0 upwards, or with Reverse
+// cumSumOp is the running sum along Axis, from index 0 upwards, or with Reverse
 // from the last index downwards. Each sum includes the element at its index. Sums
 // of f64 and f32 are formed in f64, and each is rounded by itself; integers wrap.
-type CumSumOp struct {
+type cumSumOp struct {
 	Axis    int
 	Reverse bool
 }
 
-var _ primitive = CumSumOp{}
+var _ primitive = cumSumOp{}
 
 // CumSum returns the running sums of x along axis.
-func CumSum(x *graph.Value, axis int) *graph.Value { return graph.Apply1(CumSumOp{Axis: axis}, x) }
+func CumSum(x *graph.Value, axis int) *graph.Value { return graph.Apply1(cumSumOp{Axis: axis}, x) }
 
-func (CumSumOp) Name() string { return "cumsum" }
+func (cumSumOp) Name() string { return "cumsum" }
 
-func (c CumSumOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (c cumSumOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -36,17 +36,17 @@ func (c CumSumOp) Infer(in []graph.Type) ([]graph.Type, error) {
 }
 
 // VJP returns the running sum of the cotangent from the other end.
-func (c CumSumOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
-	return []*graph.Value{graph.Apply1(CumSumOp{c.Axis, !c.Reverse}, ct[0])}, nil
+func (c cumSumOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return []*graph.Value{graph.Apply1(cumSumOp{c.Axis, !c.Reverse}, ct[0])}, nil
 }
 
-func (c CumSumOp) Shard(ctx *sharding.Context) (sharding.Decision, error) {
+func (c cumSumOp) Shard(ctx *sharding.Context) (sharding.Decision, error) {
 	f := alongAxis(ctx.Type(0), c.Axis, 1)
 	f.Linear = sharding.LinearTogether
 	return ctx.Place(f)
 }
 
-func (c CumSumOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (c cumSumOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	widen := inFloat(cumsum[float32, float64](c), cumsum[float64, float64](c))
 	return e.Emit(lowering.KernelSpec{Op: ops.CumSum, Out: out, In: in, InPlace: true, Dry: widening(), Kernel: func(a *exec.Args) error {
 		switch a.In[0].Type.DType {
@@ -64,7 +64,7 @@ func (c CumSumOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 }
 
 // cumsum sums elements of type T in type A.
-func cumsum[T, A numeric](c CumSumOp) exec.Kernel {
+func cumsum[T, A numeric](c cumSumOp) exec.Kernel {
 	return func(a *exec.Args) error {
 		x, y := data[T](a.In[0]), data[T](a.Out[0])
 		outer, n, inner := a.In[0].Type.Around(c.Axis)
@@ -88,7 +88,7 @@ func cumsum[T, A numeric](c CumSumOp) exec.Kernel {
 	}
 }
 
-func (CumSumOp) Doc() graph.Doc {
+func (cumSumOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "t[..]", Formula: "yᵢ = Σ xⱼ over j ≤ i along axis (j ≥ i with reverse)",
 		Params: "axis: one of x's; reverse: sum from the last index down"}
 }

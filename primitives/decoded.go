@@ -8,17 +8,17 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
 )
 
-// A tile of decoded weights has at most decodedDeep numbers along the summed dimension,
-// which is the block of gemm.Multiply, so that sums have the bits of a product with decoded
-// weights; and at most decodedWide along the other one.
+// A tile of decoded weights has at most decodedDeep numbers along the summed dimension and decodedWide
+// along the other one. decodedDeep is the block of gemm.Multiply, so that sums have the bits of a
+// product with decoded weights.
 const decodedDeep, decodedWide = 256, 128
 
-// Of rows that are read through an index, decodedRows are gathered at a time: 64 KiB of f32, beside
-// as much of the tile.
+// decodedRows is the number of rows gathered at a time if rows are read through an index: 64 KiB of f32,
+// as much as the tile has of them.
 const decodedRows = 64
 
-// decodedRoom is how many numbers of memory a thread has for a tile: behind the tile there is room
-// for two numbers for every 32 of it.
+// decodedRoom is the memory of a thread for a tile, in numbers: the tile, followed by two numbers for every 32
+// of it.
 const decodedRoom = decodedDeep * decodedWide * 17 / 16
 
 // decoder sets tile to rows [r0, r1) and columns [c0, c1) of matrix e, row by row.
@@ -47,7 +47,7 @@ func (p *decodedProduct[T]) deep() int {
 func (p *decodedProduct[T]) wide() int { return p.n + p.k - p.deep() }
 
 // multiply sets elements [from, to) of `count` results, from result start on, to the
-// product with matrix e. room is what roomFor says.
+// product with matrix e. room is the memory described at roomFor.
 func (p *decodedProduct[T]) multiply(room []T, e, start, count, from, to int) {
 	deep, wide := p.deep(), p.wide()
 	tile, gathered := room[:decodedRoom], room[decodedRoom:]
@@ -88,7 +88,7 @@ func (p *decodedProduct[T]) multiply(room []T, e, start, count, from, to int) {
 	}
 }
 
-// roomFor returns how many numbers multiply has room for: a tile, and rows that are gathered.
+// roomFor returns the memory of multiply, in numbers: a tile, and gathered rows.
 func (p *decodedProduct[T]) roomFor() int {
 	if p.behind == nil {
 		return decodedRoom
@@ -114,8 +114,8 @@ func (p *decodedProduct[T]) zones(a *exec.Args, counts []int32, align int) {
 	exec.Share(a, z.work(), 1+decodedGrain/(1+p.deep()), decodedPieces[T]{p, z, exec.RoomsOf[T](a, p.roomFor())})
 }
 
-// decodedGrain is how many decoded weights, counted as weightZones counts them, are worth a
-// goroutine: some 100 microseconds.
+// decodedGrain is the number of decoded weights, counted by weightZones, worth a goroutine: about 100
+// microseconds.
 const decodedGrain = 1 << 17
 
 type decodedPieces[T float] struct {

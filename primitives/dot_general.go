@@ -11,9 +11,9 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// DotGeneralOp multiplies two arrays and sums over the contracted dimensions, as
+// dotGeneralOp multiplies two arrays and sums over the contracted dimensions, as
 // jax.lax.dot_general does. The result's dimensions are the batch dimensions,
-// then the free ones of the first argument, then those of the second.
+// then the free dimensions of the first argument, then of the second.
 //
 // Products are summed over the contracted dimensions in row-major order of the
 // lists, by internal/kernel/gemm.Multiply: in f64 for f64 and in f32 for the other
@@ -25,24 +25,23 @@ import (
 // first, in order, as in x·yᵀ with y[N,K], the numbers of an f32, bf16 or f16
 // argument are rounded to int8, as blocks.Multiply says. Otherwise the weights are
 // converted to numbers.
-type DotGeneralOp struct {
+type dotGeneralOp struct {
 	LHSContract, RHSContract []int
 	LHSBatch, RHSBatch       []int
 	// DType is the element type of the result (JAX's preferred_element_type).
 	// Zero means the element type of the arguments, which then must be the same.
 	DType graph.DType
-	// Tree, if it is not 0, is into how many blocks the first contracted dimension is cut.
-	// The products are summed over each block and over the other contracted dimensions, and
-	// these sums are added in pairs, so that they do not depend on how many ranks have the
-	// blocks. The result is f32 or f64.
+	// Tree, if not 0, is the number of blocks of the first contracted dimension. Products are summed
+	// over each block and over the other contracted dimensions, and these sums are added in pairs, so
+	// that the result does not depend on the number of ranks. It is f32 or f64.
 	Tree int
 	// Precision is "" for the highest, HighPrecision or DefaultPrecision. Cotangents are computed
-	// with the same. Sums in a tree are of the highest.
+	// with the same precision. Sums in a tree have the highest.
 	Precision string
 }
 
-var _ sharding.Blocked = DotGeneralOp{}
-var _ primitive = DotGeneralOp{}
+var _ sharding.Blocked = dotGeneralOp{}
+var _ primitive = dotGeneralOp{}
 
 // DotGeneral contracts dimension lhsContract[i] of x with rhsContract[i] of y,
 // for every pair lhsBatch[i], rhsBatch[i] of equal indices. The result has the
@@ -86,15 +85,15 @@ func MatMulAs(d graph.DType, x, y *graph.Value) *graph.Value {
 }
 
 func dot(d graph.DType, precision string, x, y *graph.Value, lc, rc, lb, rb []int) *graph.Value {
-	return graph.Apply1(DotGeneralOp{slices.Clone(lc), slices.Clone(rc), slices.Clone(lb), slices.Clone(rb), d, 0, precision}, x, y)
+	return graph.Apply1(dotGeneralOp{slices.Clone(lc), slices.Clone(rc), slices.Clone(lb), slices.Clone(rb), d, 0, precision}, x, y)
 }
 
-func (DotGeneralOp) Name() string { return "dot_general" }
+func (dotGeneralOp) Name() string { return "dot_general" }
 
-// Blocks marks a primitive one of whose arguments may be weights in blocks.
-func (DotGeneralOp) Blocks() {}
+// Blocks marks a primitive with an argument that may be weights in blocks.
+func (dotGeneralOp) Blocks() {}
 
-func (p DotGeneralOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p dotGeneralOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
@@ -147,7 +146,7 @@ func (p DotGeneralOp) Infer(in []graph.Type) ([]graph.Type, error) {
 }
 
 // result returns the element type of the result.
-func (p DotGeneralOp) result(x, y graph.DType) (graph.DType, error) {
+func (p dotGeneralOp) result(x, y graph.DType) (graph.DType, error) {
 	if x.IsBlock() || y.IsBlock() || p.DType.IsBlock() {
 		return p.blockResult(x, y)
 	}
@@ -165,7 +164,7 @@ func (p DotGeneralOp) result(x, y graph.DType) (graph.DType, error) {
 }
 
 // blockResult is result with weights in blocks.
-func (p DotGeneralOp) blockResult(x, y graph.DType) (graph.DType, error) {
+func (p dotGeneralOp) blockResult(x, y graph.DType) (graph.DType, error) {
 	other := x
 	if x.IsBlock() {
 		other = y
@@ -185,7 +184,7 @@ func (p DotGeneralOp) blockResult(x, y graph.DType) (graph.DType, error) {
 
 // rounds reports whether a product of types x and y rounds one argument to int8
 // because the other one is weights in blocks. weights is the number of the latter.
-func (p DotGeneralOp) rounds(x, y graph.Type) (weights int, ok bool) {
+func (p dotGeneralOp) rounds(x, y graph.Type) (weights int, ok bool) {
 	lists := [2][2][]int{{p.LHSContract, p.LHSBatch}, {p.RHSContract, p.RHSBatch}}
 	for i, t := range [2]graph.Type{x, y} {
 		if !t.DType.IsBlock() {
@@ -209,13 +208,13 @@ func distinctAxes(t graph.Type, axes []int) error {
 
 // free returns the dimensions of either argument that are neither contracted
 // nor batch.
-func (p DotGeneralOp) free(lhs, rhs int) (l, r []int) {
+func (p dotGeneralOp) free(lhs, rhs int) (l, r []int) {
 	return kept(lhs, slices.Concat(p.LHSContract, p.LHSBatch)), kept(rhs, slices.Concat(p.RHSContract, p.RHSBatch))
 }
 
 // VJP contracts the cotangent with the other argument over the other argument's free
 // dimensions. The operands are ordered so that a transposition is seldom needed.
-func (p DotGeneralOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p dotGeneralOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, y, g := e.In[0], e.In[1], ct[0]
 	if !e.Out[0].Type.DType.IsFloat() {
 		return nil, nil
@@ -232,12 +231,11 @@ func (p DotGeneralOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, erro
 	return []*graph.Value{dx, dy}, nil
 }
 
-// adjoint returns the cotangent of v, an argument of a product whose result
-// has the cotangent g and whose other argument is o. vc, vb and vf are the
-// contracted, batch and free dimensions of v; oc, ob and `of` are those of o. The
-// dimensions `of` lie in g from dimension at on. adjoint chooses the order of the
-// operands that needs no transposition, if there is one; swapped says which order
-// it tries first.
+// adjoint returns the cotangent of v, an argument of a product with the other argument o and
+// the result's cotangent g. vc, vb and vf are the contracted, batch and free dimensions of
+// v; oc, ob and `of` are the same for o. The dimensions `of` are the dimensions of g from
+// `at` on. adjoint chooses the order of the operands without a transposition, if there is
+// one; swapped is the order to try first.
 func adjoint(precision string, v, g, o *graph.Value, vc, vb, vf, oc, ob, of []int, at int, swapped bool) *graph.Value {
 	gc, gb := make([]int, len(of)), make([]int, len(ob))
 	for i := range gc {
@@ -279,7 +277,7 @@ func arrange(x *graph.Value, to []int) *graph.Value {
 	return Transpose(x, perm...)
 }
 
-func (p DotGeneralOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (p dotGeneralOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	nb, nc := len(p.LHSBatch), len(p.LHSContract)
 	lf, rf := p.free(c.Type(0).Rank(), c.Type(1).Rank())
 	l, r := make([]int, c.Type(0).Rank()), make([]int, c.Type(1).Rank())
@@ -305,7 +303,7 @@ func (p DotGeneralOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 		linear = sharding.NotLinear // the sum is rounded, and not each of its terms
 	}
 	if p.Tree > 0 {
-		linear = sharding.NotLinear // what is pending is added up before, in its own order
+		linear = sharding.NotLinear // pending sums are completed first, in their own order
 	}
 	dec, err := c.Place(sharding.Factors{In: [][]int{l, r}, Out: [][]int{out}, Sum: sum, RowWise: true, Linear: linear})
 	if err == nil && p.Tree > 0 {
@@ -315,7 +313,7 @@ func (p DotGeneralOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 // InBlocks implements sharding.Blocked.
-func (p DotGeneralOp) InBlocks(e *graph.Eqn, in []sharding.Spec, blocks int) (graph.Primitive, error) {
+func (p dotGeneralOp) InBlocks(e *graph.Eqn, in []sharding.Spec, blocks int) (graph.Primitive, error) {
 	d, err := onlySplit(in[0], p.LHSContract)
 	if err != nil || d < 0 {
 		return nil, err
@@ -335,7 +333,7 @@ func (p DotGeneralOp) InBlocks(e *graph.Eqn, in []sharding.Spec, blocks int) (gr
 	return q, divides(blocks, e.In[0].Type.Shape[d])
 }
 
-func (p DotGeneralOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p dotGeneralOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	lf, rf := p.free(in[0].Type.Rank(), in[1].Type.Rank())
 	if weights, ok := p.rounds(in[0].Type, in[1].Type); ok {
 		dims := operandDims{p.LHSBatch, lf, p.LHSContract}
@@ -359,7 +357,7 @@ func (p DotGeneralOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: ops.DotGeneral, Out: out, In: in, Packs: dotPacks(in[0].Type, in[1].Type, out[0].Type, r), Dry: k, Kernel: k})
 }
 
-func (DotGeneralOp) Doc() graph.Doc {
+func (dotGeneralOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..], y t[..]", Results: "t[batch.., free of x.., free of y..]", Formula: "z[b, i, j] = Σₖ x[b, i, k] · y[b, k, j]",
 		Params: "lhs_contract, rhs_contract: pairs of dimensions summed over; lhs_batch, rhs_batch: pairs that go together; dtype: element type of the result, the arguments' if missing; tree: blocks of the first contracted dimension whose sums are added in pairs, for an f32 or f64 result; " + precisionDoc,
 		Notes:  "Sums in f64 for f64 and f32 for other floats, in blocks of 256, rounded once; integers wrap. One argument may be weights in blocks (" + blockTypes() + ") beside a float one: contracted over its last dimension, the float one is rounded to int8 blocks (but f64) and multiplied in integers; otherwise the weights are taken as numbers."}

@@ -5,7 +5,9 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/blocks"
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
+	"github.com/gomoe/gomoe/internal/work"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -114,9 +116,9 @@ type multiplier[E, R any] func(dry *kernel.Dry, m, n, k int, a []E, ars, acs int
 const (
 	// A piece of at least this many multiplications is worth a goroutine.
 	dotGrain = 1 << 21
-	// Reading an element of the matrix from memory takes as long as so many multiplications.
+	// Reading an element of the matrix from memory takes the time of dotRead multiplications.
 	dotRead = 32
-	// Up to so many rows, pieces are whole vectors of columns.
+	// Up to dotStreams rows, pieces are whole vectors of columns.
 	dotStreams = 4
 	// A piece of at least this many rows is worth the copy that it makes of the whole
 	// matrix that the rows are multiplied with.
@@ -161,8 +163,8 @@ func multiply[E, R array.Elem](a *exec.Args, z []R, l, r operand, mul multiplier
 }
 
 // cutsColumns reports whether threads share the columns of a result of m by n, and not its
-// rows. copied says that a product copies the whole matrix that its rows are multiplied
-// with; every thread that has some of the rows then makes that copy. Measured: 256 rows of
+// rows. copied is set if a product copies the whole matrix; every thread with some of the
+// rows then makes that copy. Measured: 256 rows of
 // bf16 times 1024 by 1024, in 2 pieces one after the other, took 1.36 ms for pieces of rows
 // and 1.27 for pieces of columns, and in 8 pieces 1.64 and 1.28.
 func cutsColumns(batches, m, n, threads int, copied bool) bool {
@@ -230,7 +232,7 @@ type operand struct {
 // contracted dimensions have no common stride, a copy in the order batch, free,
 // contracted.
 func operandOf(a *exec.Args, x array.Array, dims operandDims) operand {
-	strides := rowMajor(a, x.Type.Shape).strides
+	strides := work.RowMajor(a, x.Type.Shape)
 	rows, rs, ok := merge(x.Type.Shape, strides, dims.free)
 	cols, cs, too := merge(x.Type.Shape, strides, dims.contract)
 	o := operand{x, rows, cols, rs, cs, exec.Make[int](a, 1)}
@@ -245,7 +247,7 @@ func operandOf(a *exec.Args, x array.Array, dims operandDims) operand {
 		}
 		o.array = room(a, packed)
 		o.rowStride, o.colStride = cols, 1
-		strided(a, o.array, x, from, 0)
+		work.Strided(a, o.array, x, from)
 		for i := len(dims.batch) - 1; i >= 0; i-- {
 			strides[dims.batch[i]] = rows * cols
 			rows *= x.Type.Shape[dims.batch[i]]
@@ -263,8 +265,8 @@ func operandOf(a *exec.Args, x array.Array, dims operandDims) operand {
 	return o
 }
 
-// merge returns the size and the stride of dims taken as one dimension, of which
-// the last of dims varies fastest. ok is false if they have no common stride.
+// merge returns the size and the stride of dims as one dimension; the last of dims varies
+// fastest. ok is false if they have no common stride.
 func merge(shape, strides, dims []int) (size, stride int, ok bool) {
 	size, stride, ok = 1, 1, true
 	for i := len(dims) - 1; i >= 0; i-- {
@@ -296,4 +298,155 @@ func intGemm[E int64 | int32 | uint32 | uint8](dry *kernel.Dry, m, n, k int, a [
 			}
 		}
 	}
+}
+
+// dotBlocks returns the kernel of a product with weights in blocks, argument number
+// `weights`. Their dimensions are `batch` batch dimensions, then free ones, then the contracted
+// one. The rows of the other argument, with dimensions dims, are rounded to int8.
+func dotBlocks(weights, batch int, dims operandDims) exec.Kernel {
+	return func(a *exec.Args) error {
+		w, x, z := a.In[weights], inType(a, a.In[1-weights], graph.F32), a.Out[0]
+		if z.Type.DType != graph.F32 {
+			z = room(a, z.Type.With(graph.F32))
+		}
+		d, shape := w.Type.DType, w.Type.Shape
+		k, batches := shape[len(shape)-1], 1
+		for _, n := range shape[:batch] {
+			batches *= n
+		}
+		n := 1 // rows of weights per batch index
+		for _, s := range shape[batch : len(shape)-1] {
+			n *= s
+		}
+		o := operandOf(a, x, dims)
+		rows := roundedOperand(a, d, &o, k)
+		y, m, size := data[float32](z), o.rows, blocks.RowBytes(d, k)
+		yrs, ycs := n, 1
+		if weights == 0 {
+			yrs, ycs = 1, m
+		}
+		if len(y) > 0 {
+			row := len(w.Bytes()) / (batches * n)
+			multiply := func(b, i0, i1, j0, j1 int) {
+				if i0 < i1 && j0 < j1 {
+					blocks.Multiply(d, i1-i0, j1-j0, k, rows[(b*m+i0)*size:], w.Bytes()[(b*n+j0)*row:], w.Bytes()[(b*n+j1)*row:], y[b*m*n+i0*yrs+j0*ycs:], yrs, ycs)
+				}
+			}
+			// The work is cut between groups of four rows of weights, so that each row
+			// is read once, and between panels of 32 where there are many rows of x.
+			units, together := (n+3)/4, 1
+			if m > 1 {
+				together = 8
+			}
+			work.Steal(a, batches*units, 1+quantGrain/(4*(1+k)*(2+m)), together, func(_, lo, hi int) {
+				for b := lo / units; b*units < hi; b++ {
+					multiply(b, 0, m, 4*max(lo-b*units, 0), min(4*min(hi-b*units, units), n))
+				}
+			})
+		}
+		if z.Type.DType != a.Out[0].Type.DType {
+			return convert(a, a.Out[0], z)
+		}
+		return nil
+	}
+}
+
+// roundedOperand returns the rows of all batch indices, rounded.
+func roundedOperand(a *exec.Args, d graph.DType, o *operand, k int) []byte {
+	x := data[float32](o.array)
+	size := blocks.RowBytes(d, k)
+	total := len(o.start) * o.rows
+	rows := lined(a, total*size)
+	a.Parallel(total, 1+dotGrain/(1+k), func(lo, hi int) {
+		if o.colStride == 1 && o.rowStride == k && len(o.start) == 1 {
+			blocks.Round(d, k, rows[lo*size:hi*size], x[lo*k:hi*k])
+			return
+		}
+		var line []float32
+		for i := lo; i < hi; i++ {
+			at := o.start[i/o.rows] + i%o.rows*o.rowStride
+			from := x[min(at, len(x)):]
+			if o.colStride != 1 && k > 0 {
+				if line == nil {
+					line = make([]float32, k)
+				}
+				for p := range line {
+					line[p] = from[p*o.colStride]
+				}
+				from = line
+			}
+			blocks.Round(d, k, rows[i*size:(i+1)*size], from[:k])
+		}
+	})
+	return rows
+}
+
+// Matrix products of bf16 and f16 need no copies in f32: gemm.MultiplyHalf widens its
+// operands if it has to, and rounds the sums.
+
+// halfOperands reports whether x and y have the same 16-bit type and their products
+// are summed in f32, that is, d is f32.
+func halfOperands(x, y array.Array, d graph.DType) bool {
+	t := x.Type.DType
+	return t == y.Type.DType && (t == graph.BF16 || t == graph.F16) && d == graph.F32
+}
+
+// halfDot computes the product of operands for which halfOperands is true.
+func halfDot(a *exec.Args, l, r operand) error {
+	if l.array.Type.DType == graph.BF16 {
+		halfDotOf(a, l, r, panelledHalf[array.Brain, float32], panelledHalf[array.Brain, array.Brain], panelledHalf[array.Brain, array.Half])
+	} else {
+		halfDotOf(a, l, r, panelledHalf[array.Half, float32], panelledHalf[array.Half, array.Brain], panelledHalf[array.Half, array.Half])
+	}
+	return nil
+}
+
+func halfDotOf[E gemm.Half](a *exec.Args, l, r operand, f32 multiplier[E, float32], bf16 multiplier[E, array.Brain], f16 multiplier[E, array.Half]) {
+	switch z := a.Out[0]; z.Type.DType {
+	case graph.F32:
+		multiply(a, data[float32](z), l, r, f32)
+	case graph.BF16:
+		multiply(a, data[array.Brain](z), l, r, bf16)
+	case graph.F16:
+		multiply(a, data[array.Half](z), l, r, f16)
+	}
+}
+
+// panelledHalf is gemm for 16-bit types, with panels.
+func panelledHalf[E gemm.Half, R gemm.Result](dry *kernel.Dry, m, n, k int, x []E, ars, acs int, y []E, brs, bcs int, p gemm.Panels, z []R, ldc int, acc bool) {
+	gemm.MultiplyHalfPanels(dry, m, n, k, x, ars, acs, gemm.Matrix[E]{X: y, Row: brs, Col: bcs, Panels: p}, z, ldc, acc)
+}
+
+// orHalf returns the kernel that runs bf16, f16 or others by the element type of
+// the first argument, which the other floats share.
+func orHalf(bf16, f16, others exec.Kernel) exec.Kernel {
+	return func(a *exec.Args) error {
+		switch a.In[0].Type.DType {
+		case graph.BF16:
+			return bf16(a)
+		case graph.F16:
+			return f16(a)
+		}
+		return others(a)
+	}
+}
+
+// groupedOuterHalf is groupedOuter for 16-bit types.
+func groupedOuterHalf[E gemm.Half](align int) exec.Kernel {
+	return func(a *exec.Args) error {
+		if p, n, grain := expertProductsOf[E](a, align); n > 0 {
+			exec.Share(a, n, grain, expertOutersHalf[E]{p})
+		}
+		return nil
+	}
+}
+
+type expertOutersHalf[E gemm.Half] struct{ expertProducts[E] }
+
+func (p *expertOutersHalf[E]) Piece(lo, hi int) {
+	h, f := p.h, p.f
+	p.each(lo, hi, func(e, start, from, to int) {
+		gemm.MultiplyHalfPanels(p.dry, to-from, f, int(p.counts[e]), kernel.From(p.x, start*h+from), 1, h,
+			gemm.Matrix[E]{X: kernel.From(p.y, start*f), Row: f, Col: 1}, kernel.From(p.w, (e*h+from)*f), f, false)
+	})
 }

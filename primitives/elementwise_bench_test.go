@@ -12,7 +12,7 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/vjp"
 )
 
@@ -36,62 +36,64 @@ func throughputs() []throughput {
 	of := func(name string, f func(in vs) vs, types ...graph.Type) throughput { return throughput{name, types, f} }
 	i32, key := func(shape ...int) graph.Type { return graph.T(graph.I32, shape...) }, graph.T(graph.U32, 2)
 	all := []throughput{
-		two("add", pr.Add), two("sub", pr.Sub), two("mul", pr.Mul), two("div", pr.Div), two("max", pr.Max), two("min", pr.Min), two("rem", pr.Rem), two("pow", pr.Pow),
-		one("neg", pr.Neg), one("abs", pr.Abs), one("sign", pr.Sign), one("square", pr.Square), one("floor", pr.Floor), one("ceil", pr.Ceil), one("round", pr.Round), one("is_finite", pr.IsFinite),
-		one("sqrt", pr.Sqrt), one("rsqrt", pr.Rsqrt), one("exp", pr.Exp), one("expm1", pr.Expm1), one("log", pr.Log), one("log1p", pr.Log1p),
-		one("sin", pr.Sin), one("cos", pr.Cos), one("tanh", pr.Tanh), one("logistic", pr.Logistic), one("erf", pr.Erf),
-		one("silu", pr.SiLU), one("gelu", pr.GELU), one("gelu_tanh", pr.GELUTanh), two("swiglu", pr.SwiGLU),
-		two("lt", pr.Lt), two("eq", pr.Eq),
-		of("select_n", func(in vs) vs { return vs{pr.Where(in[0], in[1], in[2])} }, graph.T(graph.Bool, rows, cols), x, x),
+		two("add", primitives.Add), two("sub", primitives.Sub), two("mul", primitives.Mul), two("div", primitives.Div), two("max", primitives.Max), two("min", primitives.Min), two("rem", primitives.Rem), two("pow", primitives.Pow),
+		one("neg", primitives.Neg), one("abs", primitives.Abs), one("sign", primitives.Sign), one("square", primitives.Square), one("floor", primitives.Floor), one("ceil", primitives.Ceil), one("round", primitives.Round), one("is_finite", primitives.IsFinite),
+		one("sqrt", primitives.Sqrt), one("rsqrt", primitives.Rsqrt), one("exp", primitives.Exp), one("expm1", primitives.Expm1), one("log", primitives.Log), one("log1p", primitives.Log1p),
+		one("sin", primitives.Sin), one("cos", primitives.Cos), one("tanh", primitives.Tanh), one("logistic", primitives.Logistic), one("erf", primitives.Erf),
+		one("silu", primitives.SiLU), one("gelu", primitives.GELU), one("gelu_tanh", primitives.GELUTanh), two("swiglu", primitives.SwiGLU),
+		two("lt", primitives.Lt), two("eq", primitives.Eq),
+		of("select_n", func(in vs) vs { return vs{primitives.Where(in[0], in[1], in[2])} }, graph.T(graph.Bool, rows, cols), x, x),
 		one("clamp", func(x *graph.Value) *graph.Value {
-			return pr.Clamp(pr.Full(x.Tracer(), -0.5, graph.F32), x, pr.Full(x.Tracer(), 0.5, graph.F32))
+			return primitives.Clamp(primitives.Full(x.Tracer(), -0.5, graph.F32), x, primitives.Full(x.Tracer(), 0.5, graph.F32))
 		}),
-		one("f32_to_f64", func(x *graph.Value) *graph.Value { return pr.ConvertElementType(x, graph.F64) }),
-		of("f64_to_f32", func(in vs) vs { return vs{pr.ConvertElementType(in[0], graph.F32)} }, graph.T(graph.F64, rows, cols)),
-		one("f32_to_i32", func(x *graph.Value) *graph.Value { return pr.ConvertElementType(x, graph.I32) }),
-		of("i32_to_f32", func(in vs) vs { return vs{pr.ConvertElementType(in[0], graph.F32)} }, i32(rows, cols)),
-		one("transpose", func(x *graph.Value) *graph.Value { return pr.Transpose(x, 1, 0) }),
-		of("transpose_heads", func(in vs) vs { return vs{pr.Transpose(in[0], 0, 2, 1, 3)} }, graph.T(graph.F32, 8, 256, 8, 64)),
-		of("broadcast_rows", func(in vs) vs { return vs{pr.BroadcastInDim(in[0], x.Shape, 1)} }, graph.T(graph.F32, cols)),
-		of("broadcast_cols", func(in vs) vs { return vs{pr.BroadcastInDim(in[0], x.Shape, 0)} }, graph.T(graph.F32, rows)),
-		one("sum_all", func(x *graph.Value) *graph.Value { return pr.ReduceSum(x) }),
-		one("sum_last", func(x *graph.Value) *graph.Value { return pr.ReduceSum(x, 1) }),
-		one("sum_first", func(x *graph.Value) *graph.Value { return pr.ReduceSum(x, 0) }),
-		one("max_all", func(x *graph.Value) *graph.Value { return pr.ReduceMax(x) }),
-		one("max_last", func(x *graph.Value) *graph.Value { return pr.ReduceMax(x, 1) }),
-		one("max_first", func(x *graph.Value) *graph.Value { return pr.ReduceMax(x, 0) }),
-		one("argmax", func(x *graph.Value) *graph.Value { return pr.ArgMax(x, 1) }),
-		one("cumsum", func(x *graph.Value) *graph.Value { return pr.CumSum(x, 1) }),
-		one("softmax", func(x *graph.Value) *graph.Value { return pr.Softmax(x, 1) }),
-		one("softmax_first", func(x *graph.Value) *graph.Value { return pr.Softmax(x, 0) }),
-		one("log_softmax", func(x *graph.Value) *graph.Value { return pr.LogSoftmax(x, 1) }),
-		one("logsumexp", func(x *graph.Value) *graph.Value { return pr.LogSumExp(x, 1) }),
-		of("cross_entropy", func(in vs) vs { return vs{pr.CrossEntropy(in[0], in[1])} }, x, i32(rows)),
-		of("embedding", func(in vs) vs { return vs{pr.Embedding(in[0], in[1])} }, x, i32(rows)),
-		of("gather", func(in vs) vs { return vs{pr.Gather(in[0], in[1], 0)} }, x, i32(rows)),
-		of("scatter_add", func(in vs) vs { return vs{pr.ScatterAdd(in[0], in[1], in[2], 0)} }, x, i32(rows), x),
-		of("one_hot", func(in vs) vs { return vs{pr.OneHot(in[0], cols, graph.F32)} }, i32(rows)),
-		of("top_k", func(in vs) vs { v, i := pr.TopK(in[0], 4); return vs{v, i} }, graph.T(graph.F32, 16384, 64)),
-		of("random_bits", func(in vs) vs { return vs{pr.RandomBits(in[0], graph.U32, rows, cols)} }, key),
-		of("random_uniform", func(in vs) vs { return vs{pr.RandomUniform(in[0], graph.F32, 0, 1, rows, cols)} }, key),
-		of("random_normal", func(in vs) vs { return vs{pr.RandomNormal(in[0], graph.F32, rows, cols)} }, key),
+		one("f32_to_f64", func(x *graph.Value) *graph.Value { return primitives.ConvertElementType(x, graph.F64) }),
+		of("f64_to_f32", func(in vs) vs { return vs{primitives.ConvertElementType(in[0], graph.F32)} }, graph.T(graph.F64, rows, cols)),
+		one("f32_to_i32", func(x *graph.Value) *graph.Value { return primitives.ConvertElementType(x, graph.I32) }),
+		of("i32_to_f32", func(in vs) vs { return vs{primitives.ConvertElementType(in[0], graph.F32)} }, i32(rows, cols)),
+		one("transpose", func(x *graph.Value) *graph.Value { return primitives.Transpose(x, 1, 0) }),
+		of("transpose_heads", func(in vs) vs { return vs{primitives.Transpose(in[0], 0, 2, 1, 3)} }, graph.T(graph.F32, 8, 256, 8, 64)),
+		of("broadcast_rows", func(in vs) vs { return vs{primitives.BroadcastInDim(in[0], x.Shape, 1)} }, graph.T(graph.F32, cols)),
+		of("broadcast_cols", func(in vs) vs { return vs{primitives.BroadcastInDim(in[0], x.Shape, 0)} }, graph.T(graph.F32, rows)),
+		one("sum_all", func(x *graph.Value) *graph.Value { return primitives.ReduceSum(x) }),
+		one("sum_last", func(x *graph.Value) *graph.Value { return primitives.ReduceSum(x, 1) }),
+		one("sum_first", func(x *graph.Value) *graph.Value { return primitives.ReduceSum(x, 0) }),
+		one("max_all", func(x *graph.Value) *graph.Value { return primitives.ReduceMax(x) }),
+		one("max_last", func(x *graph.Value) *graph.Value { return primitives.ReduceMax(x, 1) }),
+		one("max_first", func(x *graph.Value) *graph.Value { return primitives.ReduceMax(x, 0) }),
+		one("argmax", func(x *graph.Value) *graph.Value { return primitives.ArgMax(x, 1) }),
+		one("cumsum", func(x *graph.Value) *graph.Value { return primitives.CumSum(x, 1) }),
+		one("softmax", func(x *graph.Value) *graph.Value { return primitives.Softmax(x, 1) }),
+		one("softmax_first", func(x *graph.Value) *graph.Value { return primitives.Softmax(x, 0) }),
+		one("log_softmax", func(x *graph.Value) *graph.Value { return primitives.LogSoftmax(x, 1) }),
+		one("logsumexp", func(x *graph.Value) *graph.Value { return primitives.LogSumExp(x, 1) }),
+		of("cross_entropy", func(in vs) vs { return vs{primitives.CrossEntropy(in[0], in[1])} }, x, i32(rows)),
+		of("embedding", func(in vs) vs { return vs{primitives.Embedding(in[0], in[1])} }, x, i32(rows)),
+		of("gather", func(in vs) vs { return vs{primitives.Gather(in[0], in[1], 0)} }, x, i32(rows)),
+		of("scatter_add", func(in vs) vs { return vs{primitives.ScatterAdd(in[0], in[1], in[2], 0)} }, x, i32(rows), x),
+		of("one_hot", func(in vs) vs { return vs{primitives.OneHot(in[0], cols, graph.F32)} }, i32(rows)),
+		of("top_k", func(in vs) vs { v, i := primitives.TopK(in[0], 4); return vs{v, i} }, graph.T(graph.F32, 16384, 64)),
+		of("random_bits", func(in vs) vs { return vs{primitives.RandomBits(in[0], graph.U32, rows, cols)} }, key),
+		of("random_uniform", func(in vs) vs { return vs{primitives.RandomUniform(in[0], graph.F32, 0, 1, rows, cols)} }, key),
+		of("random_normal", func(in vs) vs { return vs{primitives.RandomNormal(in[0], graph.F32, rows, cols)} }, key),
 	}
-	for _, score := range []string{"", pr.SigmoidScore, pr.SqrtSoftplusScore, pr.TopKSoftmaxScore} {
+	for _, score := range []string{"", primitives.SigmoidScore, primitives.SqrtSoftplusScore, primitives.TopKSoftmaxScore} {
 		for _, c := range []struct {
 			name       string
 			experts, k int
 		}{{"8_2", 8, 2}, {"64_6", 64, 6}, {"256_8", 256, 8}} {
 			all = append(all, of(strings.TrimSuffix("router_"+score, "_")+"_"+c.name, func(in vs) vs {
-				w, ids, s := pr.Route(pr.RouteOp{TopK: c.k, Score: score, Renormalize: true}, in[0], nil)
+				w, ids, s := primitives.Route(primitives.RouteOp{TopK: c.k, Score: score, Renormalize: true}, in[0], nil)
 				return vs{w, ids, s}
 			}, graph.T(graph.F32, 1<<20/c.experts, c.experts)))
 		}
 	}
 	const tokens, k, experts = 2048, 2, 64
-	route := func(in vs) pr.Prepared { return pr.Prepare(pr.PrepareOp{Experts: experts}, in[1]) }
+	route := func(in vs) primitives.Prepared {
+		return primitives.Prepare(primitives.PrepareOp{Experts: experts}, in[1])
+	}
 	return append(all,
 		of("ep_prepare", func(in vs) vs { r := route(in); return vs{r.Value, r.Counts} }, x, i32(1<<18, 4)),
-		of("ep_dispatch", func(in vs) vs { return vs{pr.Combine(route(in), pr.Dispatch(route(in), in[0]))} }, graph.T(graph.F32, tokens, cols), i32(tokens, k)),
+		of("ep_dispatch", func(in vs) vs { return vs{primitives.Combine(route(in), primitives.Dispatch(route(in), in[0]))} }, graph.T(graph.F32, tokens, cols), i32(tokens, k)),
 	)
 }
 

@@ -5,7 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/vjp"
 )
 
@@ -13,7 +13,7 @@ import (
 // argument.
 func gradients(t *testing.T, f func(x []*graph.Value) *graph.Value, in ...array.Array) []array.Array {
 	t.Helper()
-	return compute(t, func(x []*graph.Value) []*graph.Value { return vjp.Gradients(pr.ReduceSum(f(x)), x...) }, in...)
+	return compute(t, func(x []*graph.Value) []*graph.Value { return vjp.Gradients(primitives.ReduceSum(f(x)), x...) }, in...)
 }
 
 // TestGradientsAtKinks compares with what jax.grad gives.
@@ -23,15 +23,15 @@ func TestGradientsAtKinks(t *testing.T) {
 		f        unary
 		in, want array.Array
 	}{
-		{"abs", pr.Abs, f64s(0, neg, -1, 2), f64s(1, 1, -1, 1)},
-		{"sqrt", pr.Sqrt, f64s(0, 4, -1), f64s(inf, 0.25, nan)},
-		{"rsqrt", pr.Rsqrt, f64s(0, 4), f64s(-inf, -0.0625)},
-		{"logistic", pr.Logistic, f64s(0, 40, 800, -800), f64s(0.25, 0, 0, 0)},
-		{"tanh", pr.Tanh, f64s(0, 20), f64s(1, 0)},
-		{"log", pr.Log, f64s(0, 0.5), f64s(inf, 2)},
-		{"log1p", pr.Log1p, f64s(1e-18, 1), f64s(1, 0.5)},
-		{"expm1", pr.Expm1, f64s(1e-18, 0), f64s(1, 1)},
-		{"square", pr.Square, f64s(0, -3), f64s(0, -6)},
+		{"abs", primitives.Abs, f64s(0, neg, -1, 2), f64s(1, 1, -1, 1)},
+		{"sqrt", primitives.Sqrt, f64s(0, 4, -1), f64s(inf, 0.25, nan)},
+		{"rsqrt", primitives.Rsqrt, f64s(0, 4), f64s(-inf, -0.0625)},
+		{"logistic", primitives.Logistic, f64s(0, 40, 800, -800), f64s(0.25, 0, 0, 0)},
+		{"tanh", primitives.Tanh, f64s(0, 20), f64s(1, 0)},
+		{"log", primitives.Log, f64s(0, 0.5), f64s(inf, 2)},
+		{"log1p", primitives.Log1p, f64s(1e-18, 1), f64s(1, 0.5)},
+		{"expm1", primitives.Expm1, f64s(1e-18, 0), f64s(1, 1)},
+		{"square", primitives.Square, f64s(0, -3), f64s(0, -6)},
 	} {
 		identical(t, c.name, gradients(t, func(x []*graph.Value) *graph.Value { return c.f(x[0]) }, c.in)[0], c.want)
 	}
@@ -41,12 +41,12 @@ func TestGradientsAtKinks(t *testing.T) {
 		x, y   array.Array
 		dx, dy array.Array
 	}{
-		{"max", pr.Max, f64s(1, 2, 1, nan, nan, 1), f64s(2, 1, 1, 1, nan, nan), f64s(0, 1, 0.5, 0, 0, 0), f64s(1, 0, 0.5, 0, 0, 0)},
-		{"min", pr.Min, f64s(1, 2, 1, nan, nan, 1), f64s(2, 1, 1, 1, nan, nan), f64s(1, 0, 0.5, 0, 0, 0), f64s(0, 1, 0.5, 0, 0, 0)},
-		{"rem", pr.Rem, f64s(5.5, -5.5, 5.5, -5.5, 1), f64s(2, 2, -2, -2, 3), f64s(1, 1, 1, 1, 1), f64s(-2, 2, 2, -2, neg)},
-		{"pow of 0 and below", pr.Pow, f64s(0, 0, 0, 0, -2, -2, -2), f64s(0, 1, 2, -1, 2, 3, 0),
+		{"max", primitives.Max, f64s(1, 2, 1, nan, nan, 1), f64s(2, 1, 1, 1, nan, nan), f64s(0, 1, 0.5, 0, 0, 0), f64s(1, 0, 0.5, 0, 0, 0)},
+		{"min", primitives.Min, f64s(1, 2, 1, nan, nan, 1), f64s(2, 1, 1, 1, nan, nan), f64s(1, 0, 0.5, 0, 0, 0), f64s(0, 1, 0.5, 0, 0, 0)},
+		{"rem", primitives.Rem, f64s(5.5, -5.5, 5.5, -5.5, 1), f64s(2, 2, -2, -2, 3), f64s(1, 1, 1, 1, 1), f64s(-2, 2, 2, -2, neg)},
+		{"pow of 0 and below", primitives.Pow, f64s(0, 0, 0, 0, -2, -2, -2), f64s(0, 1, 2, -1, 2, 3, 0),
 			f64s(nan, 1, 0, -inf, -4, 12, neg), f64s(0, 0, 0, nan, nan, nan, nan)},
-		{"div", pr.Div, f64s(1, 6), f64s(2, -3), f64s(0.5, -1./3), f64s(-0.25, -2./3)},
+		{"div", primitives.Div, f64s(1, 6), f64s(2, -3), f64s(0.5, -1./3), f64s(-0.25, -2./3)},
 	} {
 		got := gradients(t, func(x []*graph.Value) *graph.Value { return c.f(x[0], x[1]) }, c.x, c.y)
 		identical(t, c.name+" with respect to x", got[0], c.dx)
@@ -55,7 +55,7 @@ func TestGradientsAtKinks(t *testing.T) {
 }
 
 func TestGradientsOfClamp(t *testing.T) {
-	clamp := func(x []*graph.Value) *graph.Value { return pr.Clamp(x[0], x[1], x[2]) }
+	clamp := func(x []*graph.Value) *graph.Value { return primitives.Clamp(x[0], x[1], x[2]) }
 	got := gradients(t, clamp, f64s(0, 0, 0, 0, 0, 0, 2, 2), f64s(-1, 0, 0.5, 1, 2, nan, 1.5, 3), f64s(1, 1, 1, 1, 1, 1, 1, 1))
 	identical(t, "min", got[0], f64s(1, 0, 0, 0, 0, 0, 0, 0))
 	identical(t, "x", got[1], f64s(0, 0, 1, 0, 0, 0, 0, 0))
@@ -70,8 +70,8 @@ func TestGradientsOfClamp(t *testing.T) {
 func TestGradientsOfSelection(t *testing.T) {
 	which := vec[int32](-4, 0, 1, 2, 9)
 	got := compute(t, func(x []*graph.Value) []*graph.Value {
-		y := pr.SelectN(x[0], x[1:]...)
-		return vjp.Gradients(pr.ReduceSum(y), x[1:]...)
+		y := primitives.SelectN(x[0], x[1:]...)
+		return vjp.Gradients(primitives.ReduceSum(y), x[1:]...)
 	}, which, f64s(1, 2, 3, 4, 5), f64s(1, 2, 3, 4, 5), f64s(1, 2, 3, 4, 5))
 	identical(t, "case 0", got[0], f64s(1, 1, 0, 0, 0))
 	identical(t, "case 1", got[1], f64s(0, 0, 1, 0, 0))
@@ -79,16 +79,16 @@ func TestGradientsOfSelection(t *testing.T) {
 	// An infinite derivative of the case that is not chosen does no harm only if it
 	// is never multiplied: the cotangent there is 0, and 0·Inf is NaN.
 	safe := gradients(t, func(x []*graph.Value) *graph.Value {
-		ok := pr.Gt(x[0], pr.ZerosLike(x[0]))
-		return pr.Where(ok, pr.Log(pr.Where(ok, x[0], pr.OnesLike(x[0]))), pr.ZerosLike(x[0]))
+		ok := primitives.Gt(x[0], primitives.ZerosLike(x[0]))
+		return primitives.Where(ok, primitives.Log(primitives.Where(ok, x[0], primitives.OnesLike(x[0]))), primitives.ZerosLike(x[0]))
 	}, f64s(0, 0.5))
 	identical(t, "log, safe at 0", safe[0], f64s(0, 2))
 }
 
 func TestGradientsOfConversion(t *testing.T) {
 	got := compute(t, func(x []*graph.Value) []*graph.Value {
-		y := pr.ConvertElementType(pr.Mul(x[0], x[0]), graph.F32)
-		return vjp.Gradients(pr.ReduceSum(pr.Mul(y, x[1])), x[0], x[1])
+		y := primitives.ConvertElementType(primitives.Mul(x[0], x[0]), graph.F32)
+		return vjp.Gradients(primitives.ReduceSum(primitives.Mul(y, x[1])), x[0], x[1])
 	}, f64s(1, -3).As(graph.BF16), vec[float32](2, 0.5))
 	identical(t, "bf16", got[0], f64s(4, -3).As(graph.BF16))
 	identical(t, "f32", got[1], vec[float32](1, 9))

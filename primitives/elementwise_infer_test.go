@@ -8,7 +8,7 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 func TestElementwiseErrors(t *testing.T) {
@@ -58,7 +58,7 @@ func TestConstantErrors(t *testing.T) {
 		{graph.I32, inf, false}, {graph.I64, nan, false}, {graph.F32, inf, true}, {graph.BF16, nan, true}, {graph.F16, 0.1, true},
 	} {
 		_, err := graph.Trace("p", func(tr *graph.Tracer) []*graph.Value {
-			return []*graph.Value{pr.Full(tr, c.x, c.d, 2)}
+			return []*graph.Value{primitives.Full(tr, c.x, c.d, 2)}
 		})
 		if (err == nil) != c.want {
 			t.Errorf("full of %v in %s: error %v", c.x, c.d, err)
@@ -68,10 +68,10 @@ func TestConstantErrors(t *testing.T) {
 		}
 	}
 	for name, build := range map[string]func(tr *graph.Tracer) *graph.Value{
-		"scale of integers by a half": func(tr *graph.Tracer) *graph.Value { return pr.MulScalar(tr.Input("x", graph.I32, 2), 0.5) },
-		"negative size":               func(tr *graph.Tracer) *graph.Value { return pr.Full(tr, 0, graph.F32, -2) },
-		"no element type":             func(tr *graph.Tracer) *graph.Value { return pr.Full(tr, 0, graph.NoDType, 2) },
-		"like nil":                    func(tr *graph.Tracer) *graph.Value { return pr.ZerosLike(nil) },
+		"scale of integers by a half": func(tr *graph.Tracer) *graph.Value { return primitives.MulScalar(tr.Input("x", graph.I32, 2), 0.5) },
+		"negative size":               func(tr *graph.Tracer) *graph.Value { return primitives.Full(tr, 0, graph.F32, -2) },
+		"no element type":             func(tr *graph.Tracer) *graph.Value { return primitives.Full(tr, 0, graph.NoDType, 2) },
+		"like nil":                    func(tr *graph.Tracer) *graph.Value { return primitives.ZerosLike(nil) },
 	} {
 		_, err := graph.Trace("p", func(tr *graph.Tracer) []*graph.Value { return []*graph.Value{build(tr)} })
 		if err == nil || !strings.HasPrefix(err.Error(), "elementwise_infer_test.go:") {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // TestPieces runs kernels on arrays that are cut into tiles and shared by
@@ -28,11 +28,11 @@ func TestPieces(t *testing.T) {
 	}
 	build := func(v []*graph.Value) []*graph.Value {
 		x, y, b := v[0], v[1], v[2]
-		out := []*graph.Value{pr.Neg(x), pr.Square(x), pr.Add(x, y), pr.Mul(x, y), pr.Div(x, y), pr.Max(x, y), pr.Rem(x, y),
-			pr.Lt(x, y), pr.Eq(x, y), pr.Where(b, x, y), pr.Clamp(pr.Full(x.Tracer(), 1, x.Type.DType), x, y), pr.Not(b), pr.And(b, b),
-			pr.SelectN(pr.ConvertElementType(x, graph.I32), x, y, x), pr.ConvertElementType(x, graph.BF16), pr.ConvertElementType(x, graph.F32), pr.ConvertElementType(x, graph.F16), pr.ConvertElementType(x, graph.Bool)}
+		out := []*graph.Value{primitives.Neg(x), primitives.Square(x), primitives.Add(x, y), primitives.Mul(x, y), primitives.Div(x, y), primitives.Max(x, y), primitives.Rem(x, y),
+			primitives.Lt(x, y), primitives.Eq(x, y), primitives.Where(b, x, y), primitives.Clamp(primitives.Full(x.Tracer(), 1, x.Type.DType), x, y), primitives.Not(b), primitives.And(b, b),
+			primitives.SelectN(primitives.ConvertElementType(x, graph.I32), x, y, x), primitives.ConvertElementType(x, graph.BF16), primitives.ConvertElementType(x, graph.F32), primitives.ConvertElementType(x, graph.F16), primitives.ConvertElementType(x, graph.Bool)}
 		if x.Type.DType.IsFloat() {
-			out = append(out, pr.Tanh(x), pr.Abs(x), pr.Round(x), pr.IsFinite(x))
+			out = append(out, primitives.Tanh(x), primitives.Abs(x), primitives.Round(x), primitives.IsFinite(x))
 		}
 		return out
 	}

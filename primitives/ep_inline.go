@@ -77,7 +77,7 @@ func (p PrepareOp) alone(e *lowering.Emitter, axes []string) bool {
 				return false
 			}
 			sent = true
-		case CombineOp, GroupedMatMulOp, GroupedOuterOp, GroupedScaledMatMulOp, GroupedAffineMatMulOp:
+		case CombineOp, groupedMatMulOp, groupedOuterOp, groupedScaledMatMulOp, groupedAffineMatMulOp:
 			// They read the experts of pairs and not the places in queues.
 		default:
 			return false

@@ -172,14 +172,14 @@ func distinct(routing *graph.Value) bool {
 	for chosen.Def != nil {
 		in := chosen.Def.In
 		switch chosen.Def.Prim.(type) {
-		case RouteOp, TopKOp:
+		case RouteOp, topKOp:
 			return true
-		case ReshapeOp:
+		case reshapeOp:
 			// Choices of tokens with several leading dimensions.
 			if chosen.Rank() == 0 || in[0].Rank() == 0 || chosen.Dim(-1) != in[0].Dim(-1) {
 				return p.Distinct
 			}
-		case ConvertElementTypeOp, ShardingConstraintOp, StopGradientOp:
+		case convertElementTypeOp, shardingConstraintOp, stopGradientOp:
 		default:
 			return p.Distinct
 		}

@@ -101,7 +101,7 @@ func Prepare(l PrepareOp, topk *graph.Value) Prepared {
 	tokens := flatten(topk)
 	if made := tokens.Def; made != nil {
 		_, router := made.Prim.(RouteOp)
-		_, best := made.Prim.(TopKOp)
+		_, best := made.Prim.(topKOp)
 		if n := made.In[0].Dim(-1); router && n != l.Experts || best && n > l.Experts {
 			graph.Fail("prepare: %d experts, but the choices are made of logits %s for %d; give PrepareOp.Experts as many", l.Experts, made.In[0].Type, n)
 		}

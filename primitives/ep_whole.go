@@ -86,7 +86,7 @@ func convertTo(e *lowering.Emitter, in, out lowering.Buf) (lowering.Buf, error) 
 	if in.Type.DType == out.Type.DType {
 		return in, nil
 	}
-	return out, e.Emit(lowering.KernelSpec{Op: ops.ConvertElementType, Does: ConvertElementTypeOp{DType: out.Type.DType},
+	return out, e.Emit(lowering.KernelSpec{Op: ops.ConvertElementType, Does: convertElementTypeOp{DType: out.Type.DType},
 		Out: []lowering.Buf{out}, In: []lowering.Buf{in}, Elementwise: true, Kernel: func(a *exec.Args) error {
 			return convert(a, a.Out[0], a.In[0])
 		}})

@@ -9,7 +9,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -22,10 +22,10 @@ func ExampleCopies() {
 		x, w := t.Input("x", graph.F32, tokens, hidden), t.Input("w", graph.F32, experts, hidden, hidden)
 		of := t.Input("copies", graph.I32, copies)
 
-		r := Prepare(PrepareOp{Experts: experts}, t.Input("experts", graph.I32, tokens, 2))
-		r = Copies(r, of)
-		each := Gather(ShardingConstraint(w), ShardingConstraint(of, "ep"), 0) // the weights of a rank's copies
-		y := Combine(r, GroupedMatMul(r, Dispatch(r, x), each))
+		r := primitives.Prepare(primitives.PrepareOp{Experts: experts}, t.Input("experts", graph.I32, tokens, 2))
+		r = primitives.Copies(r, of)
+		each := primitives.Gather(primitives.ShardingConstraint(w), primitives.ShardingConstraint(of, "ep"), 0) // the weights of a rank's copies
+		y := primitives.Combine(r, primitives.GroupedMatMul(r, primitives.Dispatch(r, x), each))
 		return []*graph.Value{y, r.Demand, r.Counts}
 	})
 	if err != nil {

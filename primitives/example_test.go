@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gomoe/gomoe/graph"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // An expert-parallel layer: every token goes to the best two of four experts.
@@ -14,11 +14,11 @@ func Example() {
 		router := t.Input("router", graph.F32, 4, 4)
 		w := t.Input("w", graph.F32, 4, 4, 4)
 
-		weights, experts, _ := Route(RouteOp{TopK: 2, Renormalize: true}, MatMul(x, router), nil)
-		r := Prepare(PrepareOp{Experts: 4}, experts)
-		rows, rowWeights := DispatchWeighted(r, x, weights)
-		y := Mul(GroupedMatMul(r, rows, w), BroadcastInDim(rowWeights, rows.Type.Shape, 0))
-		return []*graph.Value{Combine(r, y)}
+		weights, experts, _ := primitives.Route(primitives.RouteOp{TopK: 2, Renormalize: true}, primitives.MatMul(x, router), nil)
+		r := primitives.Prepare(primitives.PrepareOp{Experts: 4}, experts)
+		rows, rowWeights := primitives.DispatchWeighted(r, x, weights)
+		y := primitives.Mul(primitives.GroupedMatMul(r, rows, w), primitives.BroadcastInDim(rowWeights, rows.Type.Shape, 0))
+		return []*graph.Value{primitives.Combine(r, y)}
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -42,7 +42,7 @@ func Example() {
 // A mistake stops the trace, with an error at the user's line.
 func ExampleMatMul() {
 	_, err := graph.Trace("wrong", func(t *graph.Tracer) []*graph.Value {
-		return []*graph.Value{MatMul(t.Input("x", graph.F32, 8, 4), t.Input("w", graph.F32, 5, 2))}
+		return []*graph.Value{primitives.MatMul(t.Input("x", graph.F32, 8, 4), t.Input("w", graph.F32, 5, 2))}
 	})
 	fmt.Println(err)
 	// Output:

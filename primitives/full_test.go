@@ -7,13 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // A finite number too large for a float type is refused, as is one for an integer type.
 func TestFullTooLarge(t *testing.T) {
 	full := func(x float64, d graph.DType) error {
-		_, err := graph.Trace("p", func(t *graph.Tracer) []*graph.Value { return []*graph.Value{pr.Full(t, x, d)} })
+		_, err := graph.Trace("p", func(t *graph.Tracer) []*graph.Value { return []*graph.Value{primitives.Full(t, x, d)} })
 		return err
 	}
 	require.ErrorContains(t, full(1e300, graph.F32), "full: 1e+300")

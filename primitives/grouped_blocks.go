@@ -11,6 +11,7 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/blocks"
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
+	"github.com/gomoe/gomoe/internal/work"
 	"github.com/gomoe/gomoe/quant"
 )
 
@@ -101,7 +102,7 @@ func groupedRounded(align, at int, rounded rounder) exec.Kernel {
 		// Rows between zones are not read here; the engine sets them to zero.
 		z := weightZones{data[int32](a.In[at+1]), align, f}
 		rows := rounded(a, d, h, z.end())
-		chunked(a, z.work(), 1+quantGrain/(1+h), 1, func(_, lo, hi int) {
+		work.Steal(a, z.work(), 1+quantGrain/(1+h), 1, func(_, lo, hi int) {
 			q := blockProducts{d: d, deep: h, f: f, rows: rows}
 			z.each(lo, hi, func(e, start, count, from, to int) {
 				q.add(w.Slab(e), y[start*f+from:], f, start, count, from, to)
@@ -155,7 +156,7 @@ func groupedSwiGLUBlocks(align, at int, rounded rounder) exec.Kernel {
 			n := max(a.Threads, 1) * most
 			g, u = exec.MakeDirty[float32](a, n), exec.MakeDirty[float32](a, n)
 		}
-		chunked(a, z.work(), 1+quantGrain/(1+h), 1, func(thread, lo, hi int) {
+		work.Steal(a, z.work(), 1+quantGrain/(1+h), 1, func(thread, lo, hi int) {
 			q := blockProducts{d: d, deep: h, f: f, rows: rows}
 			z.each(lo, hi, func(e, start, count, from, to int) {
 				for j, cols := from, z.atOnce(count); j < to; j += cols {

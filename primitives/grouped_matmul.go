@@ -14,27 +14,27 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// GroupedMatMulOp multiplies every row by the matrix of the row's expert. Rows
-// are in expert order, as DispatchOp makes them.
+// groupedMatMulOp multiplies every row by the matrix of the row's expert. Rows
+// are in expert order, as dispatched.
 //
 // The matrices may be weights in blocks. With Transpose, which is the layout of GGUF
 // files, rows of f32 and narrower types are then rounded to int8, as blocks.Multiply
 // says. For f64 rows, and without Transpose, the weights are converted to numbers.
-type GroupedMatMulOp struct {
+type groupedMatMulOp struct {
 	// Transpose multiplies by the transposed matrices.
 	Transpose bool
-	// Precision is that of DotGeneralOp.
+	// Precision is as in dotGeneralOp.
 	Precision string
 }
 
-var _ primitive = GroupedMatMulOp{}
+var _ primitive = groupedMatMulOp{}
 
 // GroupedMatMul returns rows[S,H] · w[E,H,F] as [S,F]: row i times the matrix of
 // its expert. Rows past an expert's count stay zero.
 func GroupedMatMul(r Prepared, rows, w *graph.Value) *graph.Value {
 	graph.Helper()
 	r.weights(w)
-	return graph.Apply1(GroupedMatMulOp{}, rows, w, r.Value)
+	return graph.Apply1(groupedMatMulOp{}, rows, w, r.Value)
 }
 
 // GroupedMatMulTransposed returns rows[S,H] · w[e]ᵀ, with w[E,F,H], as [S,F]. This is
@@ -42,15 +42,15 @@ func GroupedMatMul(r Prepared, rows, w *graph.Value) *graph.Value {
 func GroupedMatMulTransposed(r Prepared, rows, w *graph.Value) *graph.Value {
 	graph.Helper()
 	r.weights(w)
-	return graph.Apply1(GroupedMatMulOp{Transpose: true}, rows, w, r.Value)
+	return graph.Apply1(groupedMatMulOp{Transpose: true}, rows, w, r.Value)
 }
 
-func (GroupedMatMulOp) Name() string { return "grouped_matmul" }
+func (groupedMatMulOp) Name() string { return "grouped_matmul" }
 
-// Blocks marks a primitive whose weights may be in blocks.
-func (GroupedMatMulOp) Blocks() {}
+// Blocks marks a primitive taking weights in blocks.
+func (groupedMatMulOp) Blocks() {}
 
-func (g GroupedMatMulOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (g groupedMatMulOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 3); err != nil {
 		return nil, err
 	}
@@ -88,9 +88,9 @@ func groupedTypes(x, r graph.Type) error {
 	return nil
 }
 
-func (g GroupedMatMulOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (g groupedMatMulOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, w, r := e.In[0], e.In[1], e.In[2]
-	dx := graph.Apply1(GroupedMatMulOp{!g.Transpose, g.Precision}, ct[0], w, r)
+	dx := graph.Apply1(groupedMatMulOp{!g.Transpose, g.Precision}, ct[0], w, r)
 	if w.Type.DType.IsBlock() {
 		return []*graph.Value{dx, nil, nil}, nil // weights in blocks have no cotangent
 	}
@@ -98,12 +98,12 @@ func (g GroupedMatMulOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, e
 	if g.Transpose {
 		a, b = b, a
 	}
-	dw := graph.Apply1(GroupedOuterOp{Experts: w.Dim(0), Precision: g.Precision}, a, b, r)
+	dw := graph.Apply1(groupedOuterOp{Experts: w.Dim(0), Precision: g.Precision}, a, b, r)
 	return []*graph.Value{dx, dw, nil}, nil
 }
 
-// expertRows returns the layer that dispatched the rows with placement s, or an
-// error that says what is wrong with the rows.
+// expertRows returns the layer that dispatched the rows with placement s. It is an error if
+// the rows are not in the expert order of the routing.
 func expertRows(s sharding.Spec, routing *graph.Value, what string, experts int) (epLayer, error) {
 	if s.Ragged == nil {
 		return epLayer{}, fmt.Errorf("%s are not in expert order; give it what ep_dispatch made, after row-wise primitives and grouped_matmul", what)
@@ -144,7 +144,7 @@ func constantRows(c *sharding.Context, i int) *sharding.Context {
 // Shard requires the weights to be split over the experts' axis like the rows. The
 // columns of the weights may be split. If the summed dimension is split, a sum stays
 // pending.
-func (g GroupedMatMulOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (g groupedMatMulOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	c = constantRows(c, 0)
 	l, err := expertRows(c.In[0], c.Eqn.In[2], "the rows", c.Type(1).Shape[0])
 	if err != nil {
@@ -167,8 +167,8 @@ func (g GroupedMatMulOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return d, l.expertsOver(c, &d.In[1], &d.In[2], d.In[0].Ragged.Tokens)
 }
 
-// withoutExperts returns a context in which the routing, argument 2, and the first
-// dimension of argument w, if w is not negative, are whole. The axes that split these
+// withoutExperts returns a context where the routing, argument 2, and the first
+// dimension of argument w, if w is not negative, are whole. The axes that split them
 // follow from the axes that split the rows.
 func withoutExperts(c *sharding.Context, w int) *sharding.Context {
 	d := *c
@@ -207,7 +207,7 @@ func (l epLayer) expertAxes(m sharding.Mesh) []string {
 	return nil
 }
 
-func (g GroupedMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (g groupedMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	counts, align, err := e.RowCounts(in[0].Spec)
 	if err != nil {
 		return err
@@ -251,7 +251,7 @@ func (w *groupedProducts[E]) Piece(lo, hi int) {
 	})
 }
 
-func (GroupedMatMulOp) Doc() graph.Doc {
+func (groupedMatMulOp) Doc() graph.Doc {
 	return graph.Doc{
 		Args: "rows f[S,H], w t[E,H,F], routing i32[T,K,2]", Results: "f[S,F]",
 		Formula: "y[i] = rows[i] · w[e(i)], e(i) the expert whose row i is; 0 past the counts",

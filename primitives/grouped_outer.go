@@ -14,25 +14,24 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// GroupedOuterOp sums, for every expert, the outer products of its rows: the
-// gradient of GroupedMatMulOp with respect to the weights.
-type GroupedOuterOp struct {
+// groupedOuterOp sums, for every expert, the outer products of its rows: the
+// gradient of groupedMatMulOp with respect to the weights.
+type groupedOuterOp struct {
 	Experts int
-	// Tree, if it is not 0, is into how many blocks the tokens are cut. The products of an
-	// expert's rows are summed over the tokens of each block, and these sums are added in
-	// pairs, so that they do not depend on how many ranks have the tokens. The rows are f32 or
-	// f64.
+	// Tree, if not 0, is the number of blocks of the tokens. The products of an expert's rows are
+	// summed over the tokens of each block, and these sums are added in pairs, so that the result
+	// does not depend on the number of ranks. The rows are f32 or f64.
 	Tree int
-	// Precision is that of DotGeneralOp.
+	// Precision is as in dotGeneralOp.
 	Precision string
 }
 
-var _ sharding.Blocked = GroupedOuterOp{}
-var _ primitive = GroupedOuterOp{}
+var _ sharding.Blocked = groupedOuterOp{}
+var _ primitive = groupedOuterOp{}
 
-func (GroupedOuterOp) Name() string { return "grouped_outer" }
+func (groupedOuterOp) Name() string { return "grouped_outer" }
 
-func (g GroupedOuterOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (g groupedOuterOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 3); err != nil {
 		return nil, err
 	}
@@ -55,17 +54,17 @@ func (g GroupedOuterOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{graph.T(x.DType, g.Experts, x.Shape[1], y.Shape[1])}, treeOf(g.Tree, in[2].Shape[0], x)
 }
 
-func (g GroupedOuterOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (g groupedOuterOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, y, r := e.In[0], e.In[1], e.In[2]
 	return []*graph.Value{
-		graph.Apply1(GroupedMatMulOp{Transpose: true, Precision: g.Precision}, y, ct[0], r),
-		graph.Apply1(GroupedMatMulOp{Precision: g.Precision}, x, ct[0], r),
+		graph.Apply1(groupedMatMulOp{Transpose: true, Precision: g.Precision}, y, ct[0], r),
+		graph.Apply1(groupedMatMulOp{Precision: g.Precision}, x, ct[0], r),
 		nil,
 	}, nil
 }
 
 // Shard leaves a sum pending over the ranks that hold copies of the same experts.
-func (g GroupedOuterOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (g groupedOuterOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	c = constantRows(constantRows(c, 0), 1)
 	l, err := expertRows(c.In[0], c.Eqn.In[2], "the rows", g.Experts)
 	if err != nil {
@@ -95,12 +94,12 @@ func (g GroupedOuterOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 // InBlocks implements sharding.Blocked.
-func (g GroupedOuterOp) InBlocks(e *graph.Eqn, _ []sharding.Spec, blocks int) (graph.Primitive, error) {
+func (g groupedOuterOp) InBlocks(e *graph.Eqn, _ []sharding.Spec, blocks int) (graph.Primitive, error) {
 	g.Tree, g.Precision = blocks, ""
 	return g, divides(blocks, e.In[2].Type.Shape[0])
 }
 
-func (g GroupedOuterOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (g groupedOuterOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	counts, align, err := e.RowCounts(in[0].Spec)
 	if err != nil {
 		return err
@@ -136,8 +135,8 @@ type expertProducts[E any] struct {
 	h, f    int
 }
 
-// expertProductsOf returns the products of a's arguments x, y and the rows of each expert, and into how many
-// pieces they may be cut, of which grain are worth a goroutine. It writes zeros for experts without rows.
+// expertProductsOf returns the products of a's arguments x, y and the rows of each expert, the number of pieces
+// into which they may be cut, and the number of pieces worth a goroutine. It writes zeros for experts without rows.
 func expertProductsOf[E gemm.Number](a *exec.Args, align int) (p expertProducts[E], pieces, grain int) {
 	h, f := a.In[0].Type.Shape[1], a.In[1].Type.Shape[1]
 	if h == 0 || f == 0 {
@@ -162,7 +161,7 @@ func (p *expertOuters[T]) Piece(lo, hi int) {
 	})
 }
 
-func (GroupedOuterOp) Doc() graph.Doc {
+func (groupedOuterOp) Doc() graph.Doc {
 	return graph.Doc{
 		Args: "x f[S,H], y f[S,F], routing i32[T,K,2]", Results: "f[E,H,F]",
 		Formula: "w[e] = Σ_i x[i]ᵀ y[i] over the rows i of expert e; 0 for an expert without rows",

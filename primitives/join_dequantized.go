@@ -13,7 +13,7 @@ import (
 // repetition of the scales and their product, and then the conversion of that to bf16 or f16.
 func joinDequantized(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	in := &p.Instrs[i]
-	if _, ok := in.Prim.(ConvertElementTypeOp); ok && in.Op == ops.ConvertElementType && len(in.In) == 1 {
+	if _, ok := in.Prim.(convertElementTypeOp); ok && in.Op == ops.ConvertElementType && len(in.In) == 1 {
 		m := p.Maker(p.Root(in.In[0]))
 		if m < 0 || p.Instrs[m].Op != ops.Dequantize|ops.Indexed || !p.Last(in.In[0], i) || !isNarrow(p.Bufs[in.Out[0]].Type.DType) {
 			return none()
@@ -35,7 +35,7 @@ func joinDequantized(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) 
 		return none()
 	}
 	c, s := p.Bufs[codes.rows].Type, p.Bufs[scales.rows].Type
-	repeated := p.Instrs[si].Prim.(BroadcastInDimOp).Shape
+	repeated := p.Instrs[si].Prim.(broadcastInDimOp).Shape
 	if !slices.Equal(repeated[1:2], s.Shape[1:]) || repeated[1]*repeated[2] != c.Shape[1] {
 		return none()
 	}
@@ -55,12 +55,12 @@ func rowsOf8Bits(p *lowering.Peephole, i, zones int, reads readers) (s rowSource
 
 // readsCodes reports whether an instruction makes f32 of rows of 8-bit codes.
 func readsCodes(p *lowering.Peephole, in *lowering.Instr, rows int) bool {
-	_, ok := in.Prim.(ConvertElementTypeOp)
+	_, ok := in.Prim.(convertElementTypeOp)
 	return ok && in.Op == ops.ConvertElementType && in.In[0] == rows && p.Bufs[rows].Type.DType.IsF8() && p.Bufs[in.Out[0]].Type.DType == graph.F32
 }
 
 // readsScales reports whether an instruction repeats each scale of rows [S,blocks].
 func readsScales(p *lowering.Peephole, in *lowering.Instr, rows int) bool {
-	b, ok := in.Prim.(BroadcastInDimOp)
+	b, ok := in.Prim.(broadcastInDimOp)
 	return ok && in.Op == ops.BroadcastInDim && in.In[0] == rows && p.Bufs[rows].Type.DType == graph.F32 && len(b.Shape) == 3 && slices.Equal(b.Dims, []int{0, 1})
 }

@@ -82,7 +82,7 @@ func readsThrough(p *lowering.Peephole, in *lowering.Instr, rows int) bool {
 	switch in.Op {
 	case ops.GroupedMatMul | ops.Blocks:
 		// Other products convert weights, and multiply in the type of the rows.
-		return in.Prim.(GroupedMatMulOp).Transpose && p.Bufs[rows].Type.DType != graph.F64 && in.In[0] == rows && once(p, in, rows)
+		return in.Prim.(groupedMatMulOp).Transpose && p.Bufs[rows].Type.DType != graph.F64 && in.In[0] == rows && once(p, in, rows)
 	case ops.GroupedSwiGLU | ops.Blocks, ops.GroupedScaledMatMul, ops.GroupedAffineMatMul:
 		return in.In[0] == rows && once(p, in, rows)
 	case ops.Mul:
@@ -100,7 +100,7 @@ func readsThrough(p *lowering.Peephole, in *lowering.Instr, rows int) bool {
 
 // sumsRows reports whether an instruction sums each of its rows.
 func sumsRows(in *lowering.Instr) bool {
-	r, ok := in.Prim.(ReduceSumOp)
+	r, ok := in.Prim.(reduceSumOp)
 	return ok && in.Op == ops.ReduceSum && len(in.In) == 1 && slices.Equal(r.Axes, []int{1})
 }
 
@@ -120,7 +120,7 @@ func spreadWeights(p *lowering.Peephole, in *lowering.Instr, rows int) (weights,
 		return 0, 0, false
 	}
 	s := &p.Instrs[spread]
-	b, ok := s.Prim.(BroadcastInDimOp)
+	b, ok := s.Prim.(broadcastInDimOp)
 	if !ok || s.Op != ops.BroadcastInDim || !slices.Equal(b.Dims, []int{0}) || len(b.Shape) != 2 || s.Zones != in.Zones {
 		return 0, 0, false
 	}
@@ -149,11 +149,11 @@ func indexed(p *lowering.Peephole, i int, reads readers) ([]int, lowering.Instr,
 		h, op, d := lowering.Host{}, in.Op.(ops.Op)|ops.Indexed, p.Bufs[b].Type.DType
 		switch in.Op {
 		case ops.GroupedMatMul:
-			t := in.Prim.(GroupedMatMulOp).Transpose
+			t := in.Prim.(groupedMatMulOp).Transpose
 			h.Kernel = inNumber(gatheredProduct[array.Brain](t, in.Align, n, placed), gatheredProduct[array.Half](t, in.Align, n, placed), gatheredProduct[float32](t, in.Align, n, placed), gatheredProduct[float64](t, in.Align, n, placed))
 			h.Dry, h.Packs = counted(likelyRows(p, b, in.In[1]), h.Kernel), expertPacks(p.Bufs[in.In[1]].Type, t, n)
 		case ops.GroupedSwiGLU:
-			t := in.Prim.(GroupedMatMulOp).Transpose
+			t := in.Prim.(groupedMatMulOp).Transpose
 			h.Kernel = inNumber(gatheredSwiGLU[array.Brain](t, in.Align, n, placed), gatheredSwiGLU[array.Half](t, in.Align, n, placed), gatheredSwiGLU[float32](t, in.Align, n, placed), gatheredSwiGLU[float64](t, in.Align, n, placed))
 			h.Dry, h.Packs = counted(likelyRows(p, b, in.In[1]), h.Kernel), expertPacks(p.Bufs[in.In[1]].Type, t, n, n+1)
 		case ops.GroupedOuter:
@@ -167,13 +167,13 @@ func indexed(p *lowering.Peephole, i int, reads readers) ([]int, lowering.Instr,
 		case ops.GroupedSwiGLU | ops.Blocks:
 			h.Kernel = groupedSwiGLUBlocks(in.Align, n, roundedThrough(placed, d))
 		case ops.GroupedScaledMatMul:
-			t := in.Prim.(GroupedScaledMatMulOp).Transpose
+			t := in.Prim.(groupedScaledMatMulOp).Transpose
 			h.Kernel = gatheredDecoded(scaledTilesAt[float32], t, in.Align, n, placed, d)
 			if d == graph.F64 {
 				h.Kernel = gatheredDecoded(scaledTilesAt[float64], t, in.Align, n, placed, d)
 			}
 		case ops.GroupedAffineMatMul:
-			g := in.Prim.(GroupedAffineMatMulOp)
+			g := in.Prim.(groupedAffineMatMulOp)
 			h.Kernel = gatheredDecoded(affineTilesAt[float32](g.affine()), g.Transpose, in.Align, n, placed, d)
 			if d == graph.F64 {
 				h.Kernel = gatheredDecoded(affineTilesAt[float64](g.affine()), g.Transpose, in.Align, n, placed, d)

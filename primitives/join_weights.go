@@ -33,7 +33,7 @@ func joinWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 			continue
 		}
 		spread := &p.Instrs[wi]
-		b, ok := spread.Prim.(BroadcastInDimOp)
+		b, ok := spread.Prim.(broadcastInDimOp)
 		if !ok || spread.Op != ops.BroadcastInDim || !slices.Equal(b.Dims, []int{0}) || len(b.Shape) != 2 {
 			continue
 		}

@@ -26,7 +26,7 @@ func Joins() [][]lowering.Join {
 type rowProduct struct {
 	*lowering.Instr
 	at                    int // the number of the instruction
-	op                    GroupedMatMulOp
+	op                    groupedMatMulOp
 	rows, weights, counts int // buffers
 }
 
@@ -50,14 +50,14 @@ func productOf(p *lowering.Peephole, b int, op ops.Op) (m rowProduct, ok bool) {
 		return m, false
 	}
 	in := &p.Instrs[i]
-	prim, ok := in.Prim.(GroupedMatMulOp)
+	prim, ok := in.Prim.(groupedMatMulOp)
 	if !ok {
 		return m, false
 	}
 	return rowProduct{in, i, prim, in.In[0], in.In[1], in.In[2]}, true
 }
 
-// joined returns the instruction that takes the place of the product and other
+// spanJoin returns the instruction that takes the place of the product and other
 // instructions, with the given results and arguments. It has the primitive and the rows of
 // the product.
 func (m *rowProduct) joined(op ops.Op, pos graph.Pos, out, in []int, h lowering.Host) lowering.Instr {

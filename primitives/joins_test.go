@@ -17,7 +17,7 @@ import (
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
@@ -25,7 +25,7 @@ import (
 
 // gatedExperts returns an expert layer with SwiGLU. Its first result is a number.
 // Transposed matrices have the shape [E,out,in].
-func gatedExperts(t *testing.T, d graph.DType, transposed bool, layer PrepareOp) *graph.Program {
+func gatedExperts(t *testing.T, d graph.DType, transposed bool, layer primitives.PrepareOp) *graph.Program {
 	const tokens, hidden, width, k = 12, 6, 10, 2
 	p, err := graph.Trace("gated", func(tr *graph.Tracer) []*graph.Value {
 		x := tr.Input("x", d, tokens, hidden)
@@ -38,14 +38,14 @@ func gatedExperts(t *testing.T, d graph.DType, transposed bool, layer PrepareOp)
 			return tr.Input(name, d, layer.Experts, in, out)
 		}
 		gate, up, down := matrix("gate", hidden, width), matrix("up", hidden, width), matrix("down", width, hidden)
-		r := Prepare(layer, ids)
+		r := primitives.Prepare(layer, ids)
 		multiply := func(rows, w *graph.Value) *graph.Value {
-			return graph.Apply1(GroupedMatMulOp{Transpose: transposed}, rows, w, r.Value)
+			return graph.Apply1(primitives.GroupedMatMulOp{Transpose: transposed}, rows, w, r.Value)
 		}
-		rows, rw := DispatchWeighted(r, x, weights)
-		y := multiply(SwiGLU(multiply(rows, gate), multiply(rows, up)), down)
-		out := Combine(r, Mul(y, BroadcastInDim(rw, y.Type.Shape, 0)))
-		return []*graph.Value{ReduceSum(Square(out)), out}
+		rows, rw := primitives.DispatchWeighted(r, x, weights)
+		y := multiply(primitives.SwiGLU(multiply(rows, gate), multiply(rows, up)), down)
+		out := primitives.Combine(r, primitives.Mul(y, primitives.BroadcastInDim(rw, y.Type.Shape, 0)))
+		return []*graph.Value{primitives.ReduceSum(primitives.Square(out)), out}
 	})
 	require.NoError(t, err)
 	return p
@@ -112,7 +112,7 @@ func gatedPlacement(t *testing.T, mesh string) gomoe.Config {
 func TestJoinsKeepBits(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	for _, d := range []graph.DType{graph.F32, graph.F64, graph.BF16} {
-		for _, layer := range []PrepareOp{{Experts: 4}, {Experts: 4, Capacity: 3}, {Experts: 4, Align: 4, Exchange: ep.Sum}} {
+		for _, layer := range []primitives.PrepareOp{{Experts: 4}, {Experts: 4, Capacity: 3}, {Experts: 4, Align: 4, Exchange: ep.Sum}} {
 			for _, mesh := range []string{"", "ep=2", "dp=2,ep=2", "ep=2,tp=2", "whole ep=2", "whole dp=2,ep=2", "whole ep=2,tp=2"} {
 				for _, transposed := range []bool{false, true} {
 					if transposed && strings.Contains(mesh, "tp") {
@@ -147,8 +147,8 @@ var sources = regexp.MustCompile(` # .*`)
 
 // TestJoinsGolden compares plans, without and with joins, with golden files.
 func TestJoinsGolden(t *testing.T) {
-	p := gatedExperts(t, graph.F32, false, PrepareOp{Experts: 4})
-	sum := gatedExperts(t, graph.F32, false, PrepareOp{Experts: 4, Exchange: ep.Sum})
+	p := gatedExperts(t, graph.F32, false, primitives.PrepareOp{Experts: 4})
+	sum := gatedExperts(t, graph.F32, false, primitives.PrepareOp{Experts: 4, Exchange: ep.Sum})
 	g, err := vjp.Grad(p)
 	require.NoError(t, err)
 	for _, c := range []struct {
@@ -167,7 +167,7 @@ func TestJoinsGolden(t *testing.T) {
 // checkJoins compares the plans of a program, without joins and with them, with a file.
 func checkJoins(t *testing.T, a *sharding.Assignment, path string) {
 	var b strings.Builder
-	for _, joins := range [][][]lowering.Join{nil, Joins()} {
+	for _, joins := range [][][]lowering.Join{nil, primitives.Joins()} {
 		plan, err := lowering.Lower(t.Context(), a, lowering.Options{Joins: joins, Check: true})
 		require.NoError(t, err)
 		b.WriteString(sources.ReplaceAllString(plan.String(), "") + "\n")
@@ -181,27 +181,27 @@ func TestJoinsKeepWhatIsReadTwice(t *testing.T) {
 	const tokens, hidden, k, experts = 6, 3, 2, 4
 	view := map[string]func(tr *graph.Tracer, v *graph.Value) *graph.Value{
 		"itself":        func(_ *graph.Tracer, v *graph.Value) *graph.Value { return v },
-		"barrier":       func(_ *graph.Tracer, v *graph.Value) *graph.Value { return Barrier(v, v)[0] },
-		"stop_gradient": func(_ *graph.Tracer, v *graph.Value) *graph.Value { return StopGradient(v) },
+		"barrier":       func(_ *graph.Tracer, v *graph.Value) *graph.Value { return graph.Barrier(v, v)[0] },
+		"stop_gradient": func(_ *graph.Tracer, v *graph.Value) *graph.Value { return primitives.StopGradient(v) },
 		"two reshapes": func(_ *graph.Tracer, v *graph.Value) *graph.Value {
-			return Reshape(Reshape(v, v.Dim(0), 1, v.Dim(1)), v.Dim(0), v.Dim(1))
+			return primitives.Reshape(primitives.Reshape(v, v.Dim(0), 1, v.Dim(1)), v.Dim(0), v.Dim(1))
 		},
 	}
 	for name, of := range view {
 		for _, first := range []bool{false, true} {
-			for _, layer := range []PrepareOp{{Experts: experts}, {Experts: experts, Exchange: ep.Sum}} {
+			for _, layer := range []primitives.PrepareOp{{Experts: experts}, {Experts: experts, Exchange: ep.Sum}} {
 				p, err := graph.Trace("twice", func(tr *graph.Tracer) []*graph.Value {
 					x := tr.Input("x", graph.F32, tokens, hidden)
 					ids := tr.Input("ids", graph.I32, tokens, k)
 					weights := tr.Input("weights", graph.F32, tokens, k)
-					r := Prepare(layer, ids)
-					rows, rw := DispatchWeighted(r, x, weights)
-					b := BroadcastInDim(rw, rows.Type.Shape, 0)
+					r := primitives.Prepare(layer, ids)
+					rows, rw := primitives.DispatchWeighted(r, x, weights)
+					b := primitives.BroadcastInDim(rw, rows.Type.Shape, 0)
 					y, z := b, of(tr, b)
 					if first {
 						y, z = z, y
 					}
-					return []*graph.Value{Combine(r, Mul(y, z))}
+					return []*graph.Value{primitives.Combine(r, primitives.Mul(y, z))}
 				})
 				require.NoError(t, err)
 				in := gatedInputs(rand.New(rand.NewPCG(1, 2)), p, experts)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/vjp"
 )
 
@@ -19,8 +19,8 @@ func TestLogSoftmaxLarge(t *testing.T) {
 			x := array.New(graph.T(d, n))
 			x.Fill(large)
 			out := compute(t, func(in []*graph.Value) []*graph.Value {
-				y := pr.LogSoftmax(in[0], 0)
-				return []*graph.Value{y, vjp.Gradients(pr.ReduceSum(pr.Slice(y, []int{0}, []int{1}), 0), in[0])[0]}
+				y := primitives.LogSoftmax(in[0], 0)
+				return []*graph.Value{y, vjp.Gradients(primitives.ReduceSum(primitives.Slice(y, []int{0}, []int{1}), 0), in[0])[0]}
 			}, x)
 			y, grad := out[0].Float64s(), out[1].Float64s()
 			for i := range n {

@@ -14,7 +14,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
@@ -50,7 +50,7 @@ func routings(r *rand.Rand, in map[string]array.Array, experts int) map[string]m
 func TestOverlapKeepsBits(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	for _, d := range []graph.DType{graph.F32, graph.F64, graph.BF16} {
-		for _, layer := range []PrepareOp{{}, {Capacity: 3}, {Align: 4}, {Capacity: 5, Align: 8}} {
+		for _, layer := range []primitives.PrepareOp{{}, {Capacity: 3}, {Align: 4}, {Capacity: 5, Align: 8}} {
 			for _, c := range []struct {
 				mesh    string
 				experts int
@@ -99,7 +99,7 @@ func open(t *testing.T, p *graph.Program, mesh string, o lowering.Overlap, opts 
 
 // TestOverlapGolden compares plans, without and with overlap, with golden files.
 func TestOverlapGolden(t *testing.T) {
-	p, err := vjp.Grad(gatedExperts(t, graph.F32, false, PrepareOp{Experts: 4}))
+	p, err := vjp.Grad(gatedExperts(t, graph.F32, false, primitives.PrepareOp{Experts: 4}))
 	require.NoError(t, err)
 	cfg := gatedPlacement(t, "dp=2,ep=2")
 	cfg.Place["x"] = sharding.Split("dp.ep")

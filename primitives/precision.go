@@ -11,14 +11,13 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// The values of parameter precision of products, in the words of JAX. It is for products of
-// f32 that are summed in f32; others are the same with each.
+// The values of parameter precision of products, with the names of JAX. They apply to products of f32 summed
+// in f32; other products ignore them.
 //
-// The highest precision, "", multiplies numbers of f32. The others multiply numbers of bf16,
-// for which processors have faster instructions, and add in f32: HighPrecision
-// takes each number as the sum of two of bf16, and leaves out the product of the two smaller
-// ones, so that three products remain (JAX's bfloat16_3x). DefaultPrecision rounds each
-// number to bf16. gemm.MultiplyParts states order and bounds.
+// The highest precision, "", multiplies numbers of f32. The others multiply numbers of bf16 with the faster
+// instructions of some processors, and add in f32. HighPrecision splits each number into the sum of two
+// numbers of bf16 and leaves out the product of the two smaller ones, so that three products remain (JAX's
+// bfloat16_3x). DefaultPrecision rounds each number to bf16. gemm.MultiplyParts states order and bounds.
 const (
 	HighPrecision    = "high"
 	DefaultPrecision = "default"
@@ -33,7 +32,7 @@ func precisionOf(p string) error {
 	return fmt.Errorf("precision=%s, want %q or %q, or no precision for the highest", quoted.Text(p), HighPrecision, DefaultPrecision)
 }
 
-// treePrecision returns the error of a precision beside sums in a tree.
+// treePrecision returns the error of a precision with sums in a tree.
 func treePrecision(tree int, p string) error {
 	return fmt.Errorf("precision=%s with tree=%d, want no precision: sums in a tree are of the highest", quoted.Text(p), tree)
 }
@@ -50,16 +49,16 @@ func inParts(precision string, x, y, z graph.DType) bool {
 func MatMulAt(precision string, x, y *graph.Value) *graph.Value {
 	graph.Helper()
 	if x.Rank() == 0 || y.Rank() != 2 {
-		graph.Fail("matmul of %s and %s, want x[..,K] and y[K,N]; use DotGeneralOp for batches", x.Type, y.Type)
+		graph.Fail("matmul of %s and %s, want x[..,K] and y[K,N]; use DotGeneral for batches", x.Type, y.Type)
 	}
-	return graph.Apply1(DotGeneralOp{LHSContract: []int{x.Rank() - 1}, RHSContract: []int{0}, Precision: precision}, x, y)
+	return graph.Apply1(dotGeneralOp{LHSContract: []int{x.Rank() - 1}, RHSContract: []int{0}, Precision: precision}, x, y)
 }
 
 // GroupedMatMulAt is GroupedMatMul with a precision, such as HighPrecision.
 func GroupedMatMulAt(precision string, r Prepared, rows, w *graph.Value) *graph.Value {
 	graph.Helper()
 	r.weights(w)
-	return graph.Apply1(GroupedMatMulOp{Precision: precision}, rows, w, r.Value)
+	return graph.Apply1(groupedMatMulOp{Precision: precision}, rows, w, r.Value)
 }
 
 // partsOf returns the parts of x, which is of f32. Those of another product of x are made again.
@@ -69,8 +68,8 @@ func partsOf(a *exec.Args, precision string, x array.Array) gemm.Parts {
 	if precision == HighPrecision {
 		p.Low = data[array.Brain](room(a, t))
 	}
-	w := exec.New[splitting](a)
-	*w = splitting{parts: p}
+	w := exec.New[partSplit](a)
+	*w = partSplit{parts: p}
 	if a.Dry() == nil {
 		w.x = data[float32](x)
 	}
@@ -78,13 +77,13 @@ func partsOf(a *exec.Args, precision string, x array.Array) gemm.Parts {
 	return p
 }
 
-// splitting is done in tiles.
-type splitting struct {
+// partSplit is done in tiles.
+type partSplit struct {
 	parts gemm.Parts
 	x     []float32
 }
 
-func (s *splitting) Piece(lo, hi int) {
+func (s *partSplit) Piece(lo, hi int) {
 	lo, hi = lo*tile, min(hi*tile, len(s.x))
 	if lo < hi {
 		s.parts.From(lo).Split(s.x[lo:hi])

@@ -14,11 +14,11 @@ import (
 )
 
 // RoPEOp rotates pairs of elements of each head by an angle that grows with the
-// token's position; see RoPE. Types such as YaRN make one for a model's scaling.
+// token's position; see RoPE. Types of package nn such as YaRN return one for a model's scaling.
 type RoPEOp struct {
 	// Base is θ, about the ratio of the longest to the shortest period; 0 means 10000.
 	Base float64
-	// Width is how many elements of a head are rotated, from the first on; 0 means all.
+	// Width is the number of rotated elements of a head, the first ones; 0 means all.
 	Width int
 	// Frequencies are the angles per position of the pairs, Width/2 of them. If empty, pair
 	// i has Base^(-2i/Width).
@@ -34,7 +34,7 @@ type RoPEOp struct {
 
 var _ primitive = RoPEOp{}
 
-// RoPE returns x[B,S,N,D], of a float type and with D even, in which pair i of a token is
+// RoPE returns x[B,S,N,D], of a float type and with D even, where pair i of a token is
 // rotated by the angle position · Frequencies[i], which is computed in f64:
 //
 //	y₁ = m (x₁ cos - x₂ sin),   y₂ = m (x₂ cos + x₁ sin),   m = Magnitude
@@ -90,7 +90,7 @@ func (p RoPEOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return in[:1], nil
 }
 
-// width returns how many elements of a head of x are rotated.
+// width returns the number of rotated elements of a head of x.
 func (p RoPEOp) width(x graph.Type) int {
 	if p.Width == 0 {
 		return x.Shape[3]
@@ -131,7 +131,7 @@ type ropeKey struct {
 // angles returns f64[..,2,half], placed like the positions: cosine and sine of each pair at
 // each position, times the magnitude. Equal rotations of a program share the table.
 func (p RoPEOp) angles(e *lowering.Emitter, positions lowering.Buf, half int) (lowering.Buf, error) {
-	frequencies := p.frequencies(half)
+	frequencies := p.PairFrequencies(2 * half)
 	magnitude := p.Magnitude
 	if magnitude == 0 {
 		magnitude = 1
@@ -153,16 +153,13 @@ func (p RoPEOp) angles(e *lowering.Emitter, positions lowering.Buf, half int) (l
 	})
 }
 
-// frequencies returns the angles per position of `half` pairs.
-func (p RoPEOp) frequencies(half int) []float64 {
+// PairFrequencies returns the angles per position of the pairs of `width` elements: Frequencies or, without
+// these, Base^(-2i/width) for pair i. Base 0 means 10000.
+func (p RoPEOp) PairFrequencies(width int) []float64 {
 	if len(p.Frequencies) > 0 {
 		return p.Frequencies
 	}
-	return ropeFrequencies(p.Base, 2*half)
-}
-
-// ropeFrequencies returns base^(-2i/width) for the pairs i, where base 0 means 10000.
-func ropeFrequencies(base float64, width int) []float64 {
+	base := p.Base
 	if base == 0 {
 		base = 10000
 	}
@@ -186,13 +183,13 @@ func ropeKernel[T float](p RoPEOp) exec.Kernel {
 		if a.In[1].Type.Rank() == 4 {
 			rows *= shape[0]
 		}
-		exec.Share(a, shape[0]*shape[1], rowGrain(n*d), turned[T]{y, x, angles, max(rows, 1), n, d, p.width(a.In[0].Type), p.Interleaved, sign})
+		exec.Share(a, shape[0]*shape[1], rowGrain(n*d), pairRotation[T]{y, x, angles, max(rows, 1), n, d, p.width(a.In[0].Type), p.Interleaved, sign})
 		return nil
 	}
 }
 
-// turned is the rotation of tokens, each with n heads of d elements.
-type turned[T float] struct {
+// pairRotation is the rotation of tokens, each with n heads of d elements.
+type pairRotation[T float] struct {
 	y, x        []T
 	angles      []float64
 	s, n, d     int // s is the number of rows of angles, which the tokens take in turn
@@ -201,7 +198,7 @@ type turned[T float] struct {
 	sign        float64
 }
 
-func (w *turned[T]) Piece(lo, hi int) {
+func (w *pairRotation[T]) Piece(lo, hi int) {
 	n, d, width := w.n, w.d, w.width
 	for r := lo; r < hi; r++ {
 		cos, sin := w.angles[r%w.s*width:][:width/2], w.angles[r%w.s*width+width/2:][:width/2]

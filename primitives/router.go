@@ -22,11 +22,11 @@ type RouteOp struct {
 	// "sigmoid", or "sqrt_softplus". With "topk_softmax" the weights are the softmax
 	// over the logits of the chosen experts only.
 	Score string
-	// Groups divides the experts into that many groups of equal size, of neighbours.
-	// A token's experts are of its best TopGroups groups. 0 means no groups.
+	// Groups is the number of equal groups of consecutive experts. A token's experts
+	// are in its best TopGroups groups. 0 means no groups.
 	Groups, TopGroups int
-	// GroupScore is what ranks the groups: "" for the sum of a group's two best
-	// selection values, or "max" for its best. A selection value is a score plus bias.
+	// GroupScore is the order of the groups: "" by the sum of a group's two best
+	// selection values, or "max" by its best. A selection value is a score plus bias.
 	GroupScore string
 	// Renormalize divides the chosen weights by their sum plus Epsilon.
 	Renormalize bool
@@ -139,9 +139,8 @@ func (r RouteOp) scale() float64 {
 	return r.Scale
 }
 
-// VJP keeps the chosen experts fixed and differentiates what the router computes
-// from the logits. It is written with simple primitives, so that the derivative
-// can be differentiated too.
+// VJP differentiates weights and scores with the chosen experts fixed. It consists of
+// simple primitives, so that the derivative can be differentiated too.
 func (r RouteOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	logits, ids := e.In[0], e.Out[1]
 	weights, scores := r.smooth(logits, ids, e.Out[0].Type.DType)
@@ -186,8 +185,8 @@ func (r RouteOp) smooth(logits, ids *graph.Value, d graph.DType) (weights, score
 	return weights, scores
 }
 
-// logScore returns the logarithms of the scores of chosen logits. The logarithms of softmax scores lack
-// what all scores of a token have in common.
+// logScore returns the logarithms of the scores of chosen logits, for softmax without the common term of a
+// token's scores.
 func (r RouteOp) logScore(x *graph.Value) *graph.Value {
 	switch r.Score {
 	case "":
@@ -199,8 +198,8 @@ func (r RouteOp) logScore(x *graph.Value) *graph.Value {
 	return MulScalar(Where(low, x, Log(softplus(Where(low, zero, x)))), 0.5)
 }
 
-// softplus returns ln(1 + eˣ) without overflow: max(x, 0) + log1p(e^-|x|). One choice makes
-// both terms: the derivatives of a maximum and of |x| at 0 would not add up to that of the sum.
+// softplus returns ln(1 + eˣ) without overflow: max(x, 0) + log1p(e^-|x|). One comparison selects
+// both terms, because the derivatives of a maximum and of |x| at 0 would not add up to the derivative of the sum.
 func softplus(x *graph.Value) *graph.Value {
 	zero := ZerosLike(x)
 	above := Gt(x, zero)

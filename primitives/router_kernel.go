@@ -9,12 +9,12 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/norm"
 )
 
-// routeAtOnce is about how many logits are scored at a time, always of whole tokens. It
-// is so small that the scores in f64 stay in the first-level cache.
+// routeAtOnce is about the number of logits scored at a time, always of whole tokens. Their
+// scores in f64 stay in the first-level cache.
 const routeAtOnce = 2048
 
-// imprecise is a power of e below which others are subnormal in f64 or 0, so that scores that are computed from them lack
-// bits: weights that are renormalized are then computed from their logarithms.
+// imprecise is a bound of powers of e. Smaller powers are subnormal in f64 or 0, so scores computed from them lack
+// bits. Renormalized weights are then computed from the logarithms of scores.
 const imprecise = 0x1p-970
 
 // route returns the kernel of RouteOp. first is the number of the rank's first token in
@@ -34,7 +34,7 @@ func route[T float](r RouteOp, first int) exec.Kernel {
 				bias[e] = T(b)
 			}
 		}
-		w := exec.New[routed[T]](a)
+		w := exec.New[routerWork[T]](a)
 		w.r, w.logits, w.weights, w.scores, w.ids = r, logits, weights, scores, ids
 		w.experts, w.some = experts, 1+routeAtOnce/(1+experts)
 		w.rooms = exec.RoomsOf[float64](a, w.some*experts+norm.ScoreRoom+r.TopK)
@@ -44,8 +44,8 @@ func route[T float](r RouteOp, first int) exec.Kernel {
 	}
 }
 
-// routed is the work of the router, which scores `some` tokens at a time.
-type routed[T float] struct {
+// routerWork is the work of the router, which scores `some` tokens at a time.
+type routerWork[T float] struct {
 	r                       RouteOp
 	logits, weights, scores []T
 	ids                     []int32
@@ -54,7 +54,7 @@ type routed[T float] struct {
 	choosers                choosers[T]
 }
 
-func (p *routed[T]) Piece(lo, hi int) {
+func (p *routerWork[T]) Piece(lo, hi int) {
 	r, experts, some := &p.r, p.experts, p.some
 	c, room := p.choosers.take(), p.rooms.Take()
 	wide, w := room[r.TopK:], room[:r.TopK]
@@ -93,8 +93,8 @@ func (p *routed[T]) Piece(lo, hi int) {
 	}
 }
 
-// score writes the scores of the logits x to dst, which has room for norm.ScoreRoom more
-// elements behind the scores.
+// score writes the scores of the logits x to dst, which has norm.ScoreRoom more elements
+// after the scores.
 func score[T float](kind string, dst []float64, x []T, experts int) {
 	switch kind {
 	case SigmoidScore:

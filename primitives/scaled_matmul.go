@@ -4,20 +4,22 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// ScaledMatMulOp multiplies rows by a matrix of 8-bit floats, in which each block of
-// 128×128 has a scale. The matrix is decoded a tile at a time, never as a whole.
-type ScaledMatMulOp struct {
+// scaledMatMulOp multiplies rows by a matrix of 8-bit floats with a scale for each block of
+// 128×128. The matrix is decoded a tile at a time, never as a whole.
+type scaledMatMulOp struct {
 	// Transpose multiplies by the transposed matrix.
 	Transpose bool
 }
 
-var _ primitive = ScaledMatMulOp{}
+var _ primitive = scaledMatMulOp{}
 
 // ScaledMatMul returns x[..,K] · wᵀ as [..,N], with w f8[N,K] and scales f32[⌈N/128⌉,⌈K/128⌉]:
 // element n,k of the matrix is w[n,k]·scales[n/128,k/128]. This is the layout of
@@ -26,15 +28,15 @@ var _ primitive = ScaledMatMulOp{}
 // itself, and a sum of K products by K·2^-24 of the sum of their sizes.
 func ScaledMatMul(x, w, scales *graph.Value) *graph.Value {
 	graph.Helper()
-	return graph.Apply1(ScaledMatMulOp{Transpose: true}, x, w, scales)
+	return graph.Apply1(scaledMatMulOp{Transpose: true}, x, w, scales)
 }
 
-func (ScaledMatMulOp) Name() string { return "scaled_matmul" }
+func (scaledMatMulOp) Name() string { return "scaled_matmul" }
 
-// Moves says that the weights are 8-bit floats.
-func (ScaledMatMulOp) Moves() {}
+// Moves marks a primitive taking 8-bit floats.
+func (scaledMatMulOp) Moves() {}
 
-func (p ScaledMatMulOp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p scaledMatMulOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 3); err != nil {
 		return nil, err
 	}
@@ -58,9 +60,9 @@ func (p ScaledMatMulOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{{DType: x.DType, Shape: append(slices.Clone(x.Shape[:x.Rank()-1]), to)}}, nil
 }
 
-func (p ScaledMatMulOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p scaledMatMulOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, w, scales := e.In[0], e.In[1], e.In[2]
-	dx := graph.Apply1(ScaledMatMulOp{!p.Transpose}, ct[0], w, scales)
+	dx := graph.Apply1(scaledMatMulOp{!p.Transpose}, ct[0], w, scales)
 	lead := make([]int, x.Rank()-1)
 	for d := range lead {
 		lead[d] = d
@@ -74,21 +76,268 @@ func (p ScaledMatMulOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, er
 }
 
 // Shard splits the rows. The matrix is whole on every rank.
-func (ScaledMatMulOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (scaledMatMulOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	x := splitWhere(c.Type(0).Rank(), func(d int) bool { return d < c.Type(0).Rank()-1 })
 	return c.Place(sharding.Factors{In: [][]int{x, wholes(2), wholes(2)}, Out: [][]int{x}, RowWise: true, Linear: sharding.LinearFirst})
 }
 
-func (p ScaledMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p scaledMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: ops.ScaledMatMul, Out: out, In: in,
 		Kernel: inFloat(scaledMatMul[float32](p.Transpose), scaledMatMul[float64](p.Transpose))})
 }
 
-func (ScaledMatMulOp) Doc() graph.Doc {
+func (scaledMatMulOp) Doc() graph.Doc {
 	return graph.Doc{
 		Args: "x f[..,N], w f8[N,K], scales f32[⌈N/128⌉,⌈K/128⌉]", Results: "f[..,K]",
 		Formula: "y = x · (w ∘ s), s[n,k] = scales[n/128,k/128]",
 		Params:  "transpose: multiply by the transposed matrix, x being f[..,K] and y f[..,N]",
 		Notes:   "With transpose, the layout of DeepSeek-V3's weight and weight_scale_inv. Computes in f32 (f64 for f64) with the bits of a product with w ∘ s in that type, and decodes a tile of w at a time. scales may be f16 or bf16 too, and f64 beside f64. w and scales are whole on every rank. Weights that the program makes by a conversion have a cotangent, in f32.",
+	}
+}
+
+// groupedScaledMatMulOp multiplies every row by the matrix of the row's expert, as
+// groupedMatMulOp does. The matrices are 8-bit floats with a scale for each block of 128×128, as in
+// scaledMatMulOp.
+type groupedScaledMatMulOp struct {
+	// Transpose multiplies by the transposed matrices.
+	Transpose bool
+}
+
+var _ primitive = groupedScaledMatMulOp{}
+
+// GroupedScaledMatMul returns rows[S,K] · w[e]ᵀ as [S,N], with w f8[E,N,K] and scales
+// f32[E,⌈N/128⌉,⌈K/128⌉], where e is the expert of the row. Elements of a matrix and errors are as in
+// ScaledMatMul. Rows past an expert's count stay zero.
+func GroupedScaledMatMul(r Prepared, rows, w, scales *graph.Value) *graph.Value {
+	graph.Helper()
+	r.weights(w)
+	return graph.Apply1(groupedScaledMatMulOp{Transpose: true}, rows, w, r.Value, scales)
+}
+
+func (groupedScaledMatMulOp) Name() string { return "grouped_scaled_matmul" }
+
+// Moves marks a primitive taking 8-bit floats.
+func (groupedScaledMatMulOp) Moves() {}
+
+func (g groupedScaledMatMulOp) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 4); err != nil {
+		return nil, err
+	}
+	x, w, r := in[0], in[1], in[2]
+	if err := groupedTypes(x, r); err != nil {
+		return nil, err
+	}
+	if err := scaledWeights(w, in[3], x.DType, 3, "[experts, out, in]"); err != nil {
+		return nil, err
+	}
+	from, to := w.Shape[1], w.Shape[2]
+	if g.Transpose {
+		from, to = to, from
+	}
+	if x.Shape[1] != from {
+		return nil, fmt.Errorf("rows have %d columns, want %d as the weights %s have", x.Shape[1], from, w)
+	}
+	return []graph.Type{graph.T(x.DType, x.Shape[0], to)}, nil
+}
+
+func (g groupedScaledMatMulOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	x, w, r, scales := e.In[0], e.In[1], e.In[2], e.In[3]
+	dx := graph.Apply1(groupedScaledMatMulOp{!g.Transpose}, ct[0], w, r, scales)
+	a, b := x, ct[0]
+	if g.Transpose {
+		a, b = b, a
+	}
+	dw, ds := scaledCotangents(w, scales, graph.Apply1(groupedOuterOp{Experts: w.Dim(0)}, a, b, r))
+	return []*graph.Value{dx, dw, nil, ds}, nil
+}
+
+// Shard requires weights and scales to be split over the experts' axis like the rows, and
+// over no other.
+func (g groupedScaledMatMulOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+	return expertsOnly(c, 3)
+}
+
+// expertsOnly places rows, argument 0, and the matrices of experts, argument 1 and the arguments
+// `beside`, which are split by experts only. Argument 2 is the routing.
+func expertsOnly(c *sharding.Context, beside ...int) (sharding.Decision, error) {
+	c = constantRows(c, 0)
+	l, err := expertRows(c.In[0], c.Eqn.In[2], "the rows", c.Type(1).Shape[0])
+	if err != nil {
+		return sharding.Decision{}, err
+	}
+	free := withoutExperts(c, 1)
+	factors := sharding.Factors{
+		In:      [][]int{{0, sharding.Whole}, {1, sharding.Whole, sharding.Whole}, {2, sharding.Whole, sharding.Whole}},
+		Out:     [][]int{{0, sharding.Whole}},
+		RowWise: true,
+	}
+	for _, i := range beside {
+		free.In[i].Dims = slices.Clone(free.In[i].Dims)
+		free.In[i].Dims[0] = nil
+		factors.In = append(factors.In, []int{i, sharding.Whole, sharding.Whole})
+	}
+	d, err := free.Place(factors)
+	if err != nil {
+		return d, err
+	}
+	if err := l.expertsOver(c, &d.In[1], &d.In[2], d.In[0].Ragged.Tokens); err != nil {
+		return d, err
+	}
+	for _, i := range beside {
+		if err := l.expertsOver(c, &d.In[i], nil, nil); err != nil {
+			return d, err
+		}
+	}
+	return d, nil
+}
+
+func (g groupedScaledMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	counts, align, err := e.RowCounts(in[0].Spec)
+	if err != nil {
+		return err
+	}
+	product := inFloat(groupedScaledMatMul[float32](g.Transpose, align), groupedScaledMatMul[float64](g.Transpose, align))
+	return e.Emit(lowering.KernelSpec{Op: ops.GroupedScaledMatMul, Out: out, In: []lowering.Buf{in[0], in[1], in[3], counts}, Slabs: []int{1},
+		Dry: counted(oneExpert(in[0].Type, in[1].Type), product), Kernel: product})
+}
+
+func (groupedScaledMatMulOp) Doc() graph.Doc {
+	return graph.Doc{
+		Args: "rows f[S,N], w f8[E,N,K], routing i32[T,C,2], scales f32[E,⌈N/128⌉,⌈K/128⌉]", Results: "f[S,K]",
+		Formula: "y[i] = rows[i] · (w[e(i)] ∘ s[e(i)]), s[e,n,k] = scales[e,n/128,k/128], e(i) the expert whose row i is; 0 past the counts",
+		Params:  "transpose: multiply by the transposed matrices, rows being f[S,K] and y f[S,N]",
+		Notes:   "As scaled_matmul, whose notes say what is exact, with a matrix for each expert. Experts are split over their axis; the matrices are not split otherwise.",
+	}
+}
+
+// scaledBlock is the number of rows and of columns of a block of weights that has one
+// scale, as DeepSeek-V3's weights have (weight and weight_scale_inv).
+const scaledBlock = 128
+
+// ScaledBlocks returns the type of the scales of weights of type w: f32, one for each block of 128×128 of
+// the last two dimensions. The last blocks may be smaller.
+func ScaledBlocks(w graph.Type) graph.Type {
+	s := graph.Type{DType: graph.F32, Shape: append([]int(nil), w.Shape...)}
+	for d := max(w.Rank()-2, 0); d < w.Rank(); d++ {
+		s.Shape[d] = (w.Shape[d] + scaledBlock - 1) / scaledBlock
+	}
+	return s
+}
+
+// scaledWeights checks weights and their scales for rows of element type d.
+func scaledWeights(w, scales graph.Type, d graph.DType, rank int, shape string) error {
+	if !w.DType.IsF8() || w.Rank() != rank {
+		return fmt.Errorf("weights are %s, want f8_e4m3%s or f8_e5m2%s", w, shape, shape)
+	}
+	want := ScaledBlocks(w)
+	if d == graph.F64 && scales.DType == graph.F64 {
+		want.DType = graph.F64
+	}
+	if scales.DType.IsFloat() && scales.DType < graph.F32 {
+		want.DType = scales.DType
+	}
+	if !scales.Equal(want) {
+		return fmt.Errorf("scales are %s, want %s: one for each block of %d×%d weights", scales, want, scaledBlock, scaledBlock)
+	}
+	return nil
+}
+
+// scaledCotangents returns the cotangents of weights and of their scales. dense is the
+// cotangent of the weights multiplied by the scales.
+func scaledCotangents(w, scales, dense *graph.Value) (dw, ds *graph.Value) {
+	t := dense.Type.DType
+	lead, n, k := w.Type.Shape[:w.Rank()-2], w.Dim(-2), w.Dim(-1)
+	nb, kb := scales.Dim(-2), scales.Dim(-1)
+	shape := func(sizes ...int) []int { return append(append([]int(nil), lead...), sizes...) }
+	// A scale for each element: repeated over the block, and cut to the matrix.
+	dims := make([]int, 0, w.Rank())
+	for d := range lead {
+		dims = append(dims, d)
+	}
+	dims = append(dims, len(lead), len(lead)+2)
+	wide := BroadcastInDim(ConvertElementType(scales, t), shape(nb, scaledBlock, kb, scaledBlock), dims...)
+	whole := Reshape(wide, shape(nb*scaledBlock, kb*scaledBlock)...)
+	each := Slice(whole, make([]int, w.Rank()), w.Type.Shape)
+	dw = ConvertElementType(Mul(dense, each), w.Type.DType.Cotangent())
+	// The sum over each block of cotangents times weights.
+	low, high := make([]int, w.Rank()), make([]int, w.Rank())
+	high[len(lead)], high[len(lead)+1] = nb*scaledBlock-n, kb*scaledBlock-k
+	product := Mul(dense, ConvertElementType(w, t))
+	parts := Reshape(Pad(product, zeroOf(product), low, high), shape(nb, scaledBlock, kb, scaledBlock)...)
+	sums := ReduceSumUnordered(parts, len(lead)+1, len(lead)+3)
+	return dw, ConvertElementType(sums, scales.Type.DType)
+}
+
+// scaledTiles are matrices of n times k 8-bit floats in blocks that have scales. A decoded
+// weight is multiplied by its scale and rounded once.
+type scaledTiles[T float] struct {
+	w      array.Array
+	scales []T
+	values [256]T
+	n, k   int
+}
+
+// scaledTilesAt returns the decoder of the weights, argument `at`, and the rows and columns of a matrix. The
+// scales are the next argument.
+func scaledTilesAt[T float](a *exec.Args, at int) (_ decoder[T], n, k int) {
+	w, rank := a.In[at], a.In[at].Type.Rank()
+	t := exec.New[scaledTiles[T]](a)
+	t.w, t.n, t.k = w, w.Type.Shape[rank-2], w.Type.Shape[rank-1]
+	t.scales = data[T](inType(a, a.In[at+1], array.DTypeOf[T]()))
+	for i := range t.values {
+		v := array.E4M3(i).Float32()
+		if w.Type.DType == graph.F8_E5M2 {
+			v = array.E5M2(i).Float32()
+		}
+		t.values[i] = T(v)
+	}
+	return t, t.n, t.k
+}
+
+// scaledProduct returns the product of a's arguments: rows, weights and scales.
+func scaledProduct[T float](a *exec.Args, transpose bool) *decodedProduct[T] {
+	t, n, k := scaledTilesAt[T](a, 1)
+	p := exec.New[decodedProduct[T]](a)
+	*p = decodedProduct[T]{x: data[T](a.In[0]), y: data[T](a.Out[0]), w: t, n: n, k: k, transpose: transpose}
+	return p
+}
+
+// decode sets tile to rows [r0, r1) and columns [c0, c1) of matrix e, row by row.
+func (p *scaledTiles[T]) decode(tile []T, e, r0, r1, c0, c1 int) {
+	width, blocks := c1-c0, (p.k+scaledBlock-1)/scaledBlock
+	scales := p.scales[e*((p.n+scaledBlock-1)/scaledBlock)*blocks:]
+	w := matrixBytes(p.w, e)
+	var scaled [256]T // the values of the codes in one block
+	for rb := r0 / scaledBlock; rb*scaledBlock < r1; rb++ {
+		for cb := c0 / scaledBlock; cb*scaledBlock < c1; cb++ {
+			s := scales[rb*blocks+cb]
+			for i, v := range p.values {
+				scaled[i] = v * s
+			}
+			from, to := max(c0, cb*scaledBlock), min(c1, (cb+1)*scaledBlock)
+			for r := max(r0, rb*scaledBlock); r < min(r1, (rb+1)*scaledBlock); r++ {
+				dst := tile[(r-r0)*width+from-c0:][:to-from]
+				for i, code := range w[r*p.k+from : r*p.k+to] {
+					dst[i] = scaled[code]
+				}
+			}
+		}
+	}
+}
+
+// scaledMatMul is the kernel of scaledMatMulOp: all rows have one matrix.
+func scaledMatMul[T float](transpose bool) exec.Kernel {
+	return func(a *exec.Args) error {
+		scaledProduct[T](a, transpose).all(a)
+		return nil
+	}
+}
+
+// groupedScaledMatMul is the kernel of groupedScaledMatMulOp. The last argument has the
+// number of rows of each expert.
+func groupedScaledMatMul[T float](transpose bool, align int) exec.Kernel {
+	return func(a *exec.Args) error {
+		scaledProduct[T](a, transpose).zones(a, data[int32](a.In[3]), align)
+		return nil
 	}
 }

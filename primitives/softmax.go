@@ -1,30 +1,45 @@
 package primitives
 
 import (
+	"math"
+
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/norm"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// SoftmaxOp normalises exponentials along an axis; SoftmaxGradOp is its derivative.
-type (
-	SoftmaxOp     struct{ Axis int }
-	SoftmaxGradOp struct{ Axis int }
-)
+// softmaxOp is the family of softmax, its logarithm, their derivatives, and the logarithm of its
+// denominator, along an axis.
+type softmaxOp struct {
+	op   ops.Op
+	Axis int
+}
 
-var (
-	_ primitive = SoftmaxOp{}
-	_ primitive = SoftmaxGradOp{}
-)
+var _ primitive = softmaxOp{}
 
 // Softmax returns exp(x - max) / Σ exp(x - max) along an axis of x[..], a float
 // type; a negative axis counts from the end. An element -Inf gives 0. A line whose
 // elements are all -Inf is NaN, and so is a line with a NaN or +Inf.
 func Softmax(x *graph.Value, axis int) *graph.Value {
-	return graph.Apply1(SoftmaxOp{fromEnd(x, axis)}, x)
+	return graph.Apply1(softmaxOp{ops.Softmax, fromEnd(x, axis)}, x)
+}
+
+// LogSoftmax returns x - log Σ exp(x) along an axis of x[..], a float type; a
+// negative axis counts from the end. An element -Inf stays -Inf. A line whose
+// elements are all -Inf is NaN, and so is a line with a NaN or +Inf.
+func LogSoftmax(x *graph.Value, axis int) *graph.Value {
+	return graph.Apply1(softmaxOp{ops.LogSoftmax, fromEnd(x, axis)}, x)
+}
+
+// LogSumExp returns log Σ exp(x) along an axis of x[..], a float type; the result
+// does not have that axis. A negative axis counts from the end. For no elements,
+// and for elements that are all -Inf, it is -Inf; with an element +Inf it is +Inf.
+func LogSumExp(x *graph.Value, axis int) *graph.Value {
+	return graph.Apply1(softmaxOp{ops.LogSumExp, fromEnd(x, axis)}, x)
 }
 
 // fromEnd returns the axis counted from the start; a negative axis counts from the end.
@@ -35,11 +50,19 @@ func fromEnd(x *graph.Value, axis int) int {
 	return axis
 }
 
-func (SoftmaxOp) Name() string     { return "softmax" }
-func (SoftmaxGradOp) Name() string { return "softmax_grad" }
+func (p softmaxOp) Name() string { return p.op.String() }
 
-func (p SoftmaxOp) Infer(in []graph.Type) ([]graph.Type, error)     { return inferAlong(in, 1, p.Axis) }
-func (p SoftmaxGradOp) Infer(in []graph.Type) ([]graph.Type, error) { return inferAlong(in, 2, p.Axis) }
+func (p softmaxOp) Infer(in []graph.Type) ([]graph.Type, error) {
+	n := 1
+	if p.op == ops.SoftmaxGrad || p.op == ops.LogSoftmaxGrad {
+		n = 2
+	}
+	out, err := inferAlong(in, n, p.Axis)
+	if err == nil && p.op == ops.LogSumExp {
+		out = []graph.Type{without(in[0], []int{p.Axis})}
+	}
+	return out, err
+}
 
 // inferAlong returns the type of the result of a function of n arguments. The arguments
 // and the result have the same float type, which has the axis.
@@ -59,95 +82,116 @@ func inferAlong(in []graph.Type, n, axis int) ([]graph.Type, error) {
 	return in[:1], axisOf(in[0], axis)
 }
 
-func (p SoftmaxOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
-	return []*graph.Value{graph.Apply1(SoftmaxGradOp(p), e.Out[0], ct[0])}, nil
-}
-
-func (p SoftmaxGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p softmaxOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	switch p.op {
+	case ops.Softmax:
+		return []*graph.Value{graph.Apply1(softmaxOp{ops.SoftmaxGrad, p.Axis}, e.Out[0], ct[0])}, nil
+	case ops.LogSoftmax:
+		return []*graph.Value{graph.Apply1(softmaxOp{ops.LogSoftmaxGrad, p.Axis}, e.Out[0], ct[0])}, nil
+	case ops.LogSumExp:
+		x := e.In[0]
+		return []*graph.Value{Mul(Softmax(x, p.Axis), along(ct[0], x, p.Axis))}, nil
+	}
 	return differentiate(e, ct, func(in []*graph.Value) []*graph.Value {
 		y, c := in[0], in[1]
+		if p.op == ops.LogSoftmaxGrad {
+			return []*graph.Value{Sub(c, Mul(Exp(y), sumKept(c, p.Axis)))}
+		}
 		return []*graph.Value{Mul(y, Sub(c, sumKept(Mul(c, y), p.Axis)))}
 	})
 }
 
-func (p SoftmaxOp) Shard(c *sharding.Context) (sharding.Decision, error) {
-	return placeAlong(c, p.Axis, 1)
-}
-
-func (p SoftmaxGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
-	return placeAlong(c, p.Axis, 2)
-}
-
-// placeAlong places n arguments and a result, all of the same shape. The axis is whole.
-func placeAlong(c *sharding.Context, axis, n int) (sharding.Decision, error) {
-	dims := rowDims(c.Type(0).Rank(), axis)
+func (p softmaxOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+	n := c.Type(0).Rank()
+	dims := rowDims(n, p.Axis)
 	f := sharding.Factors{Out: [][]int{dims}, RowWise: true}
-	for range n {
+	if p.op == ops.LogSumExp {
+		f.Out[0] = kept(n, []int{p.Axis})
+	}
+	for range c.Eqn.In {
 		f.In = append(f.In, dims)
 	}
 	return c.Place(f)
 }
 
-func (p SoftmaxOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return floatKernel(e, ops.Softmax, out, in, softmaxKernel[float32](p.Axis), softmaxKernel[float64](p.Axis))
+func (p softmaxOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return floatKernel(e, p.op, out, in, softmaxKernel[float32](p), softmaxKernel[float64](p))
 }
 
-func (p SoftmaxGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return floatKernel(e, ops.SoftmaxGrad, out, in, softmaxGradKernel[float32](p.Axis), softmaxGradKernel[float64](p.Axis))
-}
-
-func softmaxKernel[T float](axis int) exec.Kernel {
+func softmaxKernel[T float](p softmaxOp) exec.Kernel {
+	f := softmaxLoop[T](p.op)
 	return func(a *exec.Args) error {
 		x, y := data[T](a.In[0]), data[T](a.Out[0])
-		if rows, n, inner := a.In[0].Type.Around(axis); inner == 1 {
-			exec.Share(a, rows, 1+8*dear/(1+n), softmaxRows[T]{y, x, n})
-			return nil
+		ct := x // not read without a cotangent
+		if len(a.In) > 1 {
+			ct = data[T](a.In[1])
 		}
-		eachLine(a, a.In[0].Type, axis, [][]T{x}, [][]T{y}, func(_ int, in, out [][]T) {
-			norm.SoftmaxLines(out[0], in[0], len(in[0]))
-		})
+		t := a.In[0].Type
+		switch rows, n, inner := t.Around(p.Axis); {
+		case inner == 1:
+			exec.Share(a, rows, 1+8*dear/(1+n), softmaxLines[T]{y, x, ct, n, len(y) / max(rows, 1), f})
+		case p.op == ops.LogSumExp:
+			eachLine(a, t, p.Axis, [][]T{x}, nil, func(k int, in, _ [][]T) { f(y[k:k+1], in[0], nil, n) })
+		default:
+			eachLine(a, t, p.Axis, [][]T{x, ct}[:len(a.In)], [][]T{y}, func(_ int, in, out [][]T) { f(out[0], in[0], in[len(in)-1], n) })
+		}
 		return nil
 	}
 }
 
-func softmaxGradKernel[T float](axis int) exec.Kernel {
-	return func(a *exec.Args) error {
-		y, ct, dx := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
-		if rows, n, inner := a.In[0].Type.Around(axis); inner == 1 {
-			exec.Share(a, rows, 1+8*dear/(1+n), softmaxGradRows[T]{dx, y, ct, n})
-			return nil
+// softmaxLines is the work on contiguous lines of n elements, with `each` results per line.
+type softmaxLines[T float] struct {
+	y, x, ct []T
+	n, each  int
+	f        func(y, x, ct []T, n int)
+}
+
+func (w *softmaxLines[T]) Piece(lo, hi int) {
+	w.f(w.y[lo*w.each:hi*w.each], w.x[lo*w.n:hi*w.n], w.ct[lo*w.n:hi*w.n], w.n)
+}
+
+// softmaxLoop returns the loop over lines of n elements.
+func softmaxLoop[T float](op ops.Op) func(y, x, ct []T, n int) {
+	switch op {
+	case ops.Softmax:
+		return func(y, x, _ []T, n int) { norm.SoftmaxLines(y, x, n) }
+	case ops.SoftmaxGrad:
+		return norm.SoftmaxGrad[T]
+	case ops.LogSumExp:
+		return func(y, x, _ []T, n int) { norm.LogSumExpLines(y, x, n) }
+	case ops.LogSoftmax:
+		return func(y, x, _ []T, n int) {
+			for ; len(x) > 0; x, y = x[n:], y[n:] {
+				top := vector.Max(x[:n])
+				// In this order, because the logarithm would be lost next to a large top.
+				norm.Difference(y[:n], x[:n], float64(top), math.Log(vector.ExpTotal(x[:n], top)))
+			}
 		}
-		eachLine(a, a.In[0].Type, axis, [][]T{y, ct}, [][]T{dx}, func(_ int, in, out [][]T) {
-			norm.SoftmaxGrad(out[0], in[0], in[1], len(in[0]))
-		})
-		return nil
+	default:
+		return func(dx, y, ct []T, n int) {
+			for ; len(y) > 0; dx, y, ct = dx[n:], y[n:], ct[n:] {
+				norm.LogSoftmaxGrad(dx[:n], y[:n], ct[:n], vector.Sum(ct[:n]))
+			}
+		}
 	}
 }
 
-type softmaxRows[T float] struct {
-	y, x []T
-	n    int
-}
-
-func (w *softmaxRows[T]) Piece(lo, hi int) {
-	norm.SoftmaxLines(w.y[lo*w.n:hi*w.n], w.x[lo*w.n:hi*w.n], w.n)
-}
-
-type softmaxGradRows[T float] struct {
-	dx, y, ct []T
-	n         int
-}
-
-func (w *softmaxGradRows[T]) Piece(lo, hi int) {
-	lo, hi = lo*w.n, hi*w.n
-	norm.SoftmaxGrad(w.dx[lo:hi], w.y[lo:hi], w.ct[lo:hi], w.n)
-}
-
-func (SoftmaxOp) Doc() graph.Doc {
-	return graph.Doc{Args: "x f[..]", Results: "f[..]", Formula: "y = exp(x - max) / Σ exp(x - max) along axis", Params: "axis: of x, counted from the front; without it, 0, where jax.nn takes the last",
-		Notes: "A line of nothing but -inf, and one with a nan or inf, is nan. Sums run in f64."}
-}
-
-func (SoftmaxGradOp) Doc() graph.Doc {
-	return graph.Doc{Args: "y f[..], ct f[..]", Results: "f[..]", Formula: "dx = y · (ct - Σ ct·y along axis), y = softmax(x)", Params: "axis: of y"}
+func (p softmaxOp) Doc() graph.Doc {
+	d := graph.Doc{Args: "x f[..]", Results: "f[..]", Params: "axis: of x, counted from the front; without it, 0, where jax.nn takes the last"}
+	switch p.op {
+	case ops.Softmax:
+		d.Formula = "y = exp(x - max) / Σ exp(x - max) along axis"
+		d.Notes = "A line of nothing but -inf, and one with a nan or inf, is nan. Sums run in f64."
+	case ops.LogSoftmax:
+		d.Formula = "y = x - log Σ exp(x) along axis"
+		d.Notes = "Shifted by the largest x, so that nothing overflows. A line of nothing but -inf, and one with a nan or inf, is nan."
+	case ops.LogSumExp:
+		d.Results, d.Formula = "f[..] without axis", "y = log Σ exp(x) along axis"
+		d.Notes = "Shifted by the largest x, so that nothing overflows. Of nothing but -inf it is -inf, of anything with inf inf."
+	case ops.SoftmaxGrad:
+		return graph.Doc{Args: "y f[..], ct f[..]", Results: "f[..]", Formula: "dx = y · (ct - Σ ct·y along axis), y = softmax(x)", Params: "axis: of y"}
+	case ops.LogSoftmaxGrad:
+		return graph.Doc{Args: "y f[..], ct f[..]", Results: "f[..]", Formula: "dx = ct - exp(y) · Σ ct along axis, y = log_softmax(x)", Params: "axis: of y"}
+	}
+	return d
 }

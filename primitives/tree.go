@@ -2,19 +2,22 @@ package primitives
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
+	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
 // Sums in a tree. A primitive with the parameter tree=n, a power of two, cuts the dimension
 // that it sums over into n equal blocks, forms the sum of each block, and adds these in pairs:
 // block 0 to block 1, 2 to 3, and so on, and then the sums of two blocks likewise, until one
-// sum is left. A rank forms those parts of that tree of which it has all blocks, and ranks form
-// the rest together (see treeSum). So the bits do not depend on who has which blocks.
+// sum is left. A rank forms the subtrees for which it has all blocks, and ranks form the rest
+// together (see treeSum). So the bits do not depend on the blocks' ranks.
 
 // treeOf returns an error unless a dimension of size n can be summed in a tree of that many
 // blocks, into a result of type t.
@@ -32,7 +35,7 @@ func treeOf(tree, n int, t graph.Type) error {
 	return nil
 }
 
-// treeDepth returns how many sums of a tree of that many blocks are held at a time, at most.
+// treeDepth returns the largest number of sums held at a time for a tree of that many blocks.
 func treeDepth(blocks int) int {
 	n := 1
 	for ; blocks > 1; blocks /= 2 {
@@ -96,7 +99,7 @@ func inTree(k exec.Kernel, cut int, run blockRun) exec.Kernel {
 				sums.at = append(sums.at, room(a, y.Type))
 			}
 		}
-		// level returns the sums at a depth of the stack, whose first are the results.
+		// level returns the sums at a depth of the stack. At depth 0 they are the results.
 		level := func(d int) []array.Array {
 			if d == 0 {
 				return a.Out
@@ -148,12 +151,171 @@ func block(a *exec.Args, x array.Array, i, blocks int) array.Array {
 // addTo adds y to x.
 func addTo(a *exec.Args, x, y array.Array) {
 	if x.Type.DType == graph.F64 {
-		exec.Share(a, x.Type.Len(), 1<<17, addedTo[float64]{data[float64](x), data[float64](y)})
+		exec.Share(a, x.Type.Len(), 1<<17, elementAddition[float64]{data[float64](x), data[float64](y)})
 		return
 	}
-	exec.Share(a, x.Type.Len(), 1<<17, addedTo[float32]{data[float32](x), data[float32](y)})
+	exec.Share(a, x.Type.Len(), 1<<17, elementAddition[float32]{data[float32](x), data[float32](y)})
 }
 
-type addedTo[T float] struct{ x, y []T }
+type elementAddition[T float] struct{ x, y []T }
 
-func (w *addedTo[T]) Piece(lo, hi int) { vector.Add(w.x[lo:hi], w.x[lo:hi], w.y[lo:hi]) }
+func (w *elementAddition[T]) Piece(lo, hi int) { vector.Add(w.x[lo:hi], w.x[lo:hi], w.y[lo:hi]) }
+
+// treeSum is a sum in a tree of blocks distributed over ranks. If each rank of a group has one
+// subtree, all of one size, its sum is left pending, and the ranks add their sums in pairs (see
+// collective.Call.Pairs). Otherwise each rank sums the largest subtrees for which it has all
+// blocks. For contiguous blocks these are at most twice the logarithm of their number. The
+// ranks then exchange these sums and add them like the tree. The result is complete.
+type treeSum struct {
+	blocks int
+	axes   []string // along which the ranks of a group differ
+	// has returns the blocks that a rank has, ascending; each rank of a group has others.
+	has func(m sharding.Mesh, rank int) []int
+}
+
+// blockRun is n of a rank's `of` blocks, from block `first` on.
+type blockRun struct{ first, n, of int }
+
+// subtree is a run of all blocks of a subtree. Its first block is `at`.
+type subtree struct {
+	blockRun
+	at int
+}
+
+// subtrees returns the largest subtrees that some ascending blocks consist of.
+func subtrees(blocks []int) []subtree {
+	var list []subtree
+	for i := 0; i < len(blocks); {
+		n := 1
+		for at := blocks[i]; at%(2*n) == 0 && i+2*n <= len(blocks) && blocks[i+2*n-1] == at+2*n-1; n *= 2 {
+		}
+		list = append(list, subtree{blockRun{i, n, len(blocks)}, blocks[i]})
+		i += n
+	}
+	return list
+}
+
+// parts returns the subtrees of every rank.
+func (s treeSum) parts(m sharding.Mesh) [][]subtree {
+	all := make([][]subtree, m.Ranks())
+	for rank := range all {
+		all[rank] = subtrees(s.has(m, rank))
+	}
+	return all
+}
+
+// inPairs reports whether the sums of ranks, added in pairs, are the sum of the tree.
+func (s treeSum) inPairs(m sharding.Mesh, parts [][]subtree) bool {
+	for rank := range parts {
+		group := m.Group(rank, m.Union(s.axes, nil)) // in the order in which pending sums are added
+		for i, r := range group {
+			if p := parts[r]; len(p) != 1 || p[0].at != i*p[0].n || p[0].n*len(group) != s.blocks {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// place takes the axes of the group off the pending sums of dec, if the result is complete.
+func (s treeSum) place(m sharding.Mesh, dec *sharding.Decision) {
+	if s.blocks > 0 && len(s.axes) > 0 && !s.inPairs(m, s.parts(m)) {
+		for i := range dec.Out {
+			dec.Out[i].Pending = slices.DeleteFunc(slices.Clone(dec.Out[i].Pending), func(a string) bool { return sharding.Over(s.axes, a) })
+		}
+	}
+}
+
+// blocksOver returns which blocks a rank has of a dimension of n indices that axes split. It is
+// an error if there is a rank that has a part of a block.
+func blocksOver(m sharding.Mesh, blocks, n int, axes []string) (func(m sharding.Mesh, rank int) []int, error) {
+	each := n / blocks
+	for _, at := range m.Cuts(axes, n) {
+		if each > 0 && at%each != 0 {
+			advice := fmt.Sprintf("split over at most %d ranks, and set Mesh.Blocks to %d", blocks, blocks)
+			for _, a := range axes {
+				if r := m.Ranges(a); r != nil && r.Len() == n {
+					advice = fmt.Sprintf("the ranges of axis %s, for %d experts, cut a dimension of %d that is placed over %s; place it over %s", a, n, n, a, m.Evenly([]string{a})[0])
+				}
+			}
+			return nil, fmt.Errorf("%d indices over %s of %q, a tree of %d blocks, of which a rank would have a part; %s", n, strings.Join(axes, "."), m, blocks, advice)
+		}
+	}
+	return func(m sharding.Mesh, rank int) []int {
+		start, size := m.Part(rank, axes, n)
+		if each == 0 {
+			start, size = m.Part(rank, axes, blocks)
+			each = 1
+		}
+		return consecutive(start/each, size/each)
+	}, nil
+}
+
+func consecutive(first, n int) []int {
+	list := make([]int, n)
+	for i := range list {
+		list[i] = first + i
+	}
+	return list
+}
+
+// over returns the sum over dimension d of an argument of type t that axes split.
+func (s treeSum) over(m sharding.Mesh, t graph.Type, d int, axes []string) (treeSum, error) {
+	s.axes = axes
+	var err error
+	s.has, err = blocksOver(m, s.blocks, t.Shape[d], axes)
+	return s, err
+}
+
+// placeTree changes dec to the decision of a sum in a tree over dimension d of argument i. It returns an
+// error if another summed dimension is split.
+func placeTree(c *sharding.Context, dec *sharding.Decision, blocks, i, d int) error {
+	axes := dec.In[i].At(d)
+	for _, a := range dec.Out[0].Pending {
+		if !sharding.Over(axes, a) {
+			return fmt.Errorf("the sum is pending over %s, too, which does not split dimension %d of argument %d, the one of the tree; bring that to one rank with sharding_constraint", a, d, i)
+		}
+	}
+	s, err := treeSum{blocks: blocks}.over(c.Mesh, c.Type(i), d, axes)
+	if err == nil {
+		s.place(c.Mesh, dec)
+	}
+	return err
+}
+
+// emitTree emits the sum over dimension d of argument i in a tree. kernel returns the kernel
+// that forms the sum of a run of blocks of the rank's.
+func emitTree(e *lowering.Emitter, spec lowering.KernelSpec, blocks, i, d int, kernel func(run blockRun) exec.Kernel) error {
+	s, err := treeSum{blocks: blocks}.over(e.Mesh, e.Eqn.In[i].Type, d, spec.In[i].Spec.At(d))
+	if err != nil {
+		return err
+	}
+	return s.emit(e, spec, kernel)
+}
+
+// emit emits the kernels of a sum, and the exchange of subtrees if there is one. spec is
+// complete but for the kernel.
+func (s treeSum) emit(e *lowering.Emitter, spec lowering.KernelSpec, kernel func(run blockRun) exec.Kernel) error {
+	parts := s.parts(e.Mesh)
+	if s.inPairs(e.Mesh, parts) {
+		n := parts[0][0].n
+		spec.Kernel = kernel(blockRun{0, n, n})
+		spec.Dry = spec.Kernel
+		return e.Emit(spec)
+	}
+	x := s.subtrees(e.Mesh, parts)
+	outs := spec.Out
+	spec.Out = nil
+	for i, out := range outs {
+		spec.Out = append(spec.Out, e.Placed(stackOf(x.most, e.Eqn.Out[i].Type), stacked(out.Spec)))
+	}
+	spec.Kernel = x.kernel(kernel)
+	spec.Dry = spec.Kernel
+	if err := e.Emit(spec); err != nil {
+		return err
+	}
+	for i, out := range outs {
+		x.exchange(e, e.Eqn.Out[i].Type, out, spec.Out[i])
+	}
+	return nil
+}

@@ -20,8 +20,9 @@ const (
 	treeCols = 1024    // of a tile, at most
 	treeTile = 1 << 16 // elements of a tile, at most
 	treeRows = 16      // of a tile, at least
-	// atOnce is how many products gemm sums before it adds them to the result. So it adds a
-	// block of at most that many to another one, in the order of the tree, by itself.
+	// atOnce is the number of products that gemm sums before adding them to the result. It
+	// therefore adds a block of at most that many products to another one in the order of the
+	// tree.
 	atOnce = 256
 )
 
@@ -44,24 +45,24 @@ func (t tiling) tiles() int { return t.down() * ((t.n + t.cols - 1) / t.cols) }
 
 func (t tiling) down() int { return (t.m + t.rows - 1) / t.rows }
 
-// tile returns where tile i begins, and its size.
+// tile returns the first row and column of tile i, and its size.
 func (t tiling) tile(i int) (row, col, rows, cols int) {
 	row, col = i%t.down()*t.rows, i/t.down()*t.cols
 	return row, col, min(t.rows, t.m-row), min(t.cols, t.n-col)
 }
 
-// room returns how many elements one piece of work needs for sums of that many blocks.
+// room returns the number of elements that a piece of work needs for sums of that many blocks.
 func (t tiling) room(blocks int) int { return t.rows * t.cols * treeDepth(blocks) }
 
-// factor is a matrix operand: element i,p of the left one and p,j of the right one, p being
-// what is summed over, is at X[i*outer+p*inner] and X[p*inner+j*outer].
+// factor is a matrix operand. Element i,p of the left one is x[i*outer+p*inner], and element p,j of the
+// right one is x[p*inner+j*outer], where p is the summed index.
 type factor[T float] struct {
 	x            []T
 	outer, inner int
 }
 
-// sumTile sets c, m by n elements in rows of ldc, to the product of x and y. Block b is of
-// starts[b] to starts[b+1] of what is summed over. room is that of tiling.room.
+// sumTile sets c, m by n elements in rows of ldc, to the product of x and y. Block b has the summed
+// indices from starts[b] to starts[b+1]. room has tiling.room elements.
 func sumTile[T float](dry *kernel.Dry, m, n int, starts []int32, x, y factor[T], c []T, ldc int, room []T) {
 	blocks := len(starts) - 1
 	var empty [32]bool // of each sum on the stack: it has no products
@@ -128,7 +129,7 @@ func sumTile[T float](dry *kernel.Dry, m, n int, starts []int32, x, y factor[T],
 	}
 }
 
-// treeDot returns the kernel of DotGeneralOp that sums a run of blocks.
+// treeDot returns the kernel of dotGeneralOp that sums a run of blocks.
 func treeDot(l, r operandDims, run blockRun) exec.Kernel {
 	return func(a *exec.Args) error {
 		if a.Out[0].Type.DType == graph.F64 {
@@ -179,7 +180,7 @@ func (w *treeDots[T]) Piece(lo, hi int) {
 
 // treeSum returns the sum over tokens that axes split. A rank has the blocks of its group's
 // tokens.
-func (g GroupedOuterOp) treeSum(m sharding.Mesh, l epLayer, tokens int, axes []string) (treeSum, error) {
+func (g groupedOuterOp) treeSum(m sharding.Mesh, l epLayer, tokens int, axes []string) (treeSum, error) {
 	s := treeSum{blocks: g.Tree, axes: axes}
 	if members := l.members(m, axes); members > 1 {
 		s.axes = slices.DeleteFunc(slices.Clone(axes), func(a string) bool { return sharding.AxisOf(a) == l.axis })
@@ -200,7 +201,7 @@ func (g GroupedOuterOp) treeSum(m sharding.Mesh, l epLayer, tokens int, axes []s
 }
 
 // lowerTree emits the kernel that sums blocks of tokens.
-func (g GroupedOuterOp) lowerTree(e *lowering.Emitter, out, in []lowering.Buf, counts lowering.Buf, align int) error {
+func (g groupedOuterOp) lowerTree(e *lowering.Emitter, out, in []lowering.Buf, counts lowering.Buf, align int) error {
 	rows := in[0].Spec
 	l, routing := rows.Ragged.Layer.(DispatchOp).layer(), rows.Ragged.Routing
 	s, err := g.treeSum(e.Mesh, l, routing.Type.Shape[0], rows.Ragged.Tokens)
@@ -230,7 +231,7 @@ func (g GroupedOuterOp) lowerTree(e *lowering.Emitter, out, in []lowering.Buf, c
 }
 
 // outerInTree is groupedOuter of a run of blocks of tokens. Argument 2 i32[experts,blocks+1]
-// says which of an expert's rows belong to each block.
+// has the first row of each block among an expert's rows.
 func outerInTree[T float](align, blocks int, run blockRun) exec.Kernel {
 	return func(a *exec.Args) error {
 		h, f := a.In[0].Type.Shape[1], a.In[1].Type.Shape[1]

@@ -13,13 +13,13 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// subtreeSums are the sums of ranks that do not have one part of the tree each.
+// subtreeSums are the sums of ranks with several subtrees, or subtrees of different sizes.
 type subtreeSums struct {
 	treeSum
 	parts     [][]subtree // of each rank
 	groups    [][]int     // of each rank, as Mesh.Group has them
 	elements  []int       // of a sum, of each rank
-	most, all int         // parts of a rank and of a group, at most
+	most, all int         // the largest numbers of subtrees of a rank and of a group
 }
 
 func (s treeSum) subtrees(m sharding.Mesh, parts [][]subtree) subtreeSums {
@@ -40,7 +40,7 @@ func stackOf(n int, t graph.Type) graph.Type {
 	return graph.Type{DType: t.DType, Shape: append([]int{n}, t.Shape...)}
 }
 
-// stacked returns the placement of several values one behind another.
+// stacked returns the placement of a stack of values.
 func stacked(s sharding.Spec) sharding.Spec {
 	dims := [][]string{nil}
 	for d := range s.Dims {
@@ -87,10 +87,10 @@ func inStack(a *exec.Args, x array.Array, i int) array.Array {
 	return array.Over(t, x.Bytes()[i*n:(i+1)*n])
 }
 
-// smallSum is up to how many bytes the sums of a group have for each rank to add all of them.
+// smallSum is the number of bytes of a group's sums up to which each rank adds all of them.
 const smallSum = 64 << 10
 
-// segments are how the elements of a sum are divided among the ranks of a group, n, to be added.
+// segments is the number of segments of a sum, one for each rank of a group, which adds it.
 type segments int
 
 func (n segments) of(elements, i int) (lo, hi int) {
@@ -98,8 +98,8 @@ func (n segments) of(elements, i int) (lo, hi int) {
 	return i * elements / int(n), (i + 1) * elements / int(n)
 }
 
-// exchange emits what adds the sums of the ranks of each group into out, of the global type
-// whole. A rank adds one segment of each sum, or all where that is little.
+// exchange emits the instructions adding the sums of each group's ranks into out, of the global type
+// whole. A rank adds one segment of each sum, or whole small sums.
 func (x subtreeSums) exchange(e *lowering.Emitter, whole graph.Type, out, sums lowering.Buf) {
 	t := out.Type
 	x.elements = nil
@@ -145,11 +145,11 @@ func (x subtreeSums) exchange(e *lowering.Emitter, whole graph.Type, out, sums l
 
 // emit emits a kernel.
 func (x subtreeSums) emit(e *lowering.Emitter, op ops.Op, out, in lowering.Buf, k exec.Kernel) {
-	// Errors are those of rows in expert order, which sums are not.
+	// There are errors only for rows in expert order, and sums are not.
 	_ = e.Emit(lowering.KernelSpec{Op: op, Out: []lowering.Buf{out}, In: []lowering.Buf{in}, Kernel: k, Dry: k})
 }
 
-// emitExchange emits an all_to_all of what fill appends to dst and src.
+// emitExchange emits an all_to_all of the memory that fill appends to dst and src.
 func (x subtreeSums) emitExchange(e *lowering.Emitter, out, in lowering.Buf, fill func(a *exec.Args, dst, src *parcels)) {
 	e.EmitCollective(lowering.CollectiveSpec{Op: ops.AllToAll, Axes: x.axes, DType: in.Type.DType, Bytes: in.Type.Bytes(), Out: []lowering.Buf{out}, In: []lowering.Buf{in},
 		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
@@ -160,8 +160,7 @@ func (x subtreeSums) emitExchange(e *lowering.Emitter, out, in lowering.Buf, fil
 		}})
 }
 
-// apart sets result 0 to the segments of the rank's sums, those for one rank behind those for
-// another.
+// apart sets result 0 to the segments of the rank's sums, grouped by receiving rank.
 func (x subtreeSums) apart(a *exec.Args, cut segments) {
 	if a.Dry() != nil {
 		return
@@ -193,8 +192,8 @@ func (x subtreeSums) parcels(a *exec.Args, cut segments, dst, src *parcels) {
 	}
 }
 
-// addSubtrees returns the kernel that adds the sums of a group's subtrees, which argument 0 has
-// in the order of the ranks.
+// addSubtrees returns the kernel adding the sums of a group's subtrees. They are in argument 0, in the order
+// of the ranks.
 func addSubtrees[T float](x subtreeSums, cut segments) exec.Kernel {
 	tables := make([][]summand, len(x.parts))
 	for rank, group := range x.groups {
@@ -213,20 +212,19 @@ func addSubtrees[T float](x subtreeSums, cut segments) exec.Kernel {
 		if a.Dry() == nil {
 			clear(sum[hi-lo:])
 		}
-		exec.Share(a, hi-lo, subtreeGrain, subtreesAdded[T]{exec.Taking{}, a.Dry() != nil, tables[a.Rank], sums, sum, hi - lo,
+		exec.Share(a, hi-lo, subtreeGrain, subtreeAddition[T]{exec.Taking{}, a.Dry() != nil, tables[a.Rank], sums, sum, hi - lo,
 			exec.RoomsOf[T](a, subtreeGrain*treeDepth(x.blocks))})
 		return nil
 	}
 }
 
-// summand says of the subtree that begins at a block where its sum lies, and how many blocks it
-// has.
+// summand is the place of a subtree's sum among a group's sums, and the subtree's number of blocks.
 type summand struct{ i, blocks int }
 
-// subtreeGrain is how many elements are summed at a time.
+// subtreeGrain is the number of elements summed at a time.
 const subtreeGrain = 2048
 
-type subtreesAdded[T float] struct {
+type subtreeAddition[T float] struct {
 	exec.Taking
 	dry       bool
 	from      []summand
@@ -235,7 +233,7 @@ type subtreesAdded[T float] struct {
 	rooms     *exec.Rooms[T]
 }
 
-func (w *subtreesAdded[T]) Piece(lo, hi int) {
+func (w *subtreeAddition[T]) Piece(lo, hi int) {
 	if w.dry {
 		return
 	}
@@ -249,9 +247,9 @@ func (w *subtreesAdded[T]) Piece(lo, hi int) {
 	}
 }
 
-// of returns elements of the sum of blocks at to at+n, as many as dst has, from element lo on.
-// They are in dst unless they are those of a subtree.
-func (w *subtreesAdded[T]) of(at, n, lo int, dst, room []T) []T {
+// of returns len(dst) elements, from element lo on, of the sum of blocks at to at+n. They are in dst, or
+// in the sums if the blocks are one subtree.
+func (w *subtreeAddition[T]) of(at, n, lo int, dst, room []T) []T {
 	if f := w.from[at]; f.blocks == n {
 		return w.sums[f.i*w.n+lo:][:len(dst)]
 	}

@@ -1,17 +1,16 @@
 package primitives
 
-// zones describes the rows of a rank's experts and the work that is done for them.
-// Expert by expert, counts has the number of rows; the rows of each begin at a multiple
-// of align. The work of an expert is `units` equal units, or, if units is 0, a unit for
-// each of its rows.
+// zones describes the rows of a rank's experts and the work on them. counts has the number of rows of
+// each expert. Its first row is a multiple of align. The work of an expert is `units` equal units or,
+// if units is 0, a unit for each of its rows.
 type zones struct {
 	counts []int32
 	align  int
 	units  int
 }
 
-// fewest is the least number of units in a piece where an expert's work is cut: every
-// piece copies the expert's whole matrix, which takes as long as about a dozen rows.
+// fewest is the least number of units in a piece of an expert's work: every piece copies the expert's
+// whole matrix, which takes the time of about a dozen rows.
 const fewest = 16
 
 // each calls f for the part of the work between lo and hi: for every expert in it with
@@ -39,8 +38,8 @@ func (z zones) each(lo, hi int, f func(expert, start, from, to int)) {
 	}
 }
 
-// cut returns the unit of an expert at which its work is cut, so that about `work` is
-// before it. The expert has `units` units, each of which is `cost` work.
+// cut returns the unit at which an expert's work is cut, so that about `work` is before it. The expert
+// has `units` units, each costing `cost`.
 func cut(work, units, cost int) int {
 	at := min(max((work+cost-1)/cost, 0), units)
 	switch {

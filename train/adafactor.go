@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // AdafactorOptions are the hyperparameters of Adafactor. Zero fields take the defaults given.
@@ -26,23 +26,23 @@ type AdafactorOptions struct {
 func Adafactor(o AdafactorOptions) Transform {
 	o.Power, o.Eps1, o.Eps2, o.Clip = or(o.Power, -0.8), or(o.Eps1, 0x1p-23), or(o.Eps2, 1e-3), or(o.Clip, 1)
 	return func(s *Step, us []*Update) {
-		n := pr.ConvertElementType(s.Number, graph.F64)
-		weight := pr.ConvertElementType(pr.Pow(n, pr.FullLike(n, o.Power)), graph.F32)
-		rate := pr.Min(s.Rate, pr.ConvertElementType(pr.Rsqrt(n), graph.F32))
+		n := primitives.ConvertElementType(s.Number, graph.F64)
+		weight := primitives.ConvertElementType(primitives.Pow(n, primitives.FullLike(n, o.Power)), graph.F32)
+		rate := primitives.Min(s.Rate, primitives.ConvertElementType(primitives.Rsqrt(n), graph.F32))
 		decays := s.decays(o.DecayOn)
 		for _, u := range us {
 			g, p := u.Take(), u.f32()
 			shape := g.Type.Shape
-			square := o.meanSquare(s, u, pr.Square(g), weight)
-			d := pr.Mul(pr.Rsqrt(pr.Max(square, pr.FullLike(square, o.Eps1*o.Eps1))), g)
-			clip := pr.Max(pr.FullLike(rate, 1), pr.MulScalar(rms(d), 1/o.Clip))
-			size := pr.Max(pr.FullLike(rate, o.Eps2), rms(p))
-			d = pr.Mul(d, pr.BroadcastTo(pr.Div(pr.Mul(size, rate), clip), shape...))
+			square := o.meanSquare(s, u, primitives.Square(g), weight)
+			d := primitives.Mul(primitives.Rsqrt(primitives.Max(square, primitives.FullLike(square, o.Eps1*o.Eps1))), g)
+			clip := primitives.Max(primitives.FullLike(rate, 1), primitives.MulScalar(rms(d), 1/o.Clip))
+			size := primitives.Max(primitives.FullLike(rate, o.Eps2), rms(p))
+			d = primitives.Mul(d, primitives.BroadcastTo(primitives.Div(primitives.Mul(size, rate), clip), shape...))
 			if o.Decay != 0 && decays(u.Param) {
-				keep := pr.Sub(pr.FullLike(s.Rate, 1), pr.MulScalar(s.Rate, o.Decay))
-				p = pr.Mul(p, pr.BroadcastTo(keep, shape...))
+				keep := primitives.Sub(primitives.FullLike(s.Rate, 1), primitives.MulScalar(s.Rate, o.Decay))
+				p = primitives.Mul(p, primitives.BroadcastTo(keep, shape...))
 			}
-			u.Delta, u.next = d, s.round(u, pr.Sub(p, d))
+			u.Delta, u.next = d, s.round(u, primitives.Sub(p, d))
 		}
 	}
 }
@@ -55,7 +55,7 @@ func (o AdafactorOptions) meanSquare(s *Step, u *Update, square, weight *graph.V
 		// Zero shards dimension 0, the rows of a matrix; the statistics of columns are not sharded with it.
 		place = s.split(place, len(x.Type.Shape), s.config.Zero != ZeroOff && (rank != 2 || kind != "columns"))
 		old := s.stateOf(u, kind, graph.F32, place, x.Type.Shape...)
-		x = pr.Add(old, pr.Mul(pr.Sub(x, old), pr.BroadcastTo(weight, x.Type.Shape...)))
+		x = primitives.Add(old, primitives.Mul(primitives.Sub(x, old), primitives.BroadcastTo(weight, x.Type.Shape...)))
 		s.Keep(u, kind, x)
 		return x
 	}
@@ -75,15 +75,15 @@ func (o AdafactorOptions) meanSquare(s *Step, u *Update, square, weight *graph.V
 	}
 	noColumn = append(append(noColumn, batch...), rank-2)
 	noRow = append(append(noRow, batch...), rank-1)
-	rows := mean("rows", pr.MulScalar(pr.ReduceSum(square, rank-1), 1/float64(shape[rank-1])), append(outer[:len(outer):len(outer)], at(rank-2)))
-	columns := mean("columns", pr.MulScalar(pr.ReduceSum(square, rank-2), 1/float64(shape[rank-2])), append(outer[:len(outer):len(outer)], at(rank-1)))
-	all := pr.MulScalar(pr.ReduceSum(rows, rank-2), 1/float64(shape[rank-2]))
-	all = pr.Max(all, pr.FullLike(all, o.Eps1))
-	rows = pr.Div(rows, pr.BroadcastInDim(all, rows.Type.Shape, batch...))
-	return pr.Mul(pr.BroadcastInDim(rows, shape, noColumn...), pr.BroadcastInDim(columns, shape, noRow...))
+	rows := mean("rows", primitives.MulScalar(primitives.ReduceSum(square, rank-1), 1/float64(shape[rank-1])), append(outer[:len(outer):len(outer)], at(rank-2)))
+	columns := mean("columns", primitives.MulScalar(primitives.ReduceSum(square, rank-2), 1/float64(shape[rank-2])), append(outer[:len(outer):len(outer)], at(rank-1)))
+	all := primitives.MulScalar(primitives.ReduceSum(rows, rank-2), 1/float64(shape[rank-2]))
+	all = primitives.Max(all, primitives.FullLike(all, o.Eps1))
+	rows = primitives.Div(rows, primitives.BroadcastInDim(all, rows.Type.Shape, batch...))
+	return primitives.Mul(primitives.BroadcastInDim(rows, shape, noColumn...), primitives.BroadcastInDim(columns, shape, noRow...))
 }
 
 // rms returns the root mean square of all elements, f32[].
 func rms(x *graph.Value) *graph.Value {
-	return pr.MulScalar(pr.Sqrt(pr.ReduceSum(squaresByIndex(x))), 1/math.Sqrt(float64(max(1, x.Type.Len()))))
+	return primitives.MulScalar(primitives.Sqrt(primitives.ReduceSum(squaresByIndex(x))), 1/math.Sqrt(float64(max(1, x.Type.Len()))))
 }

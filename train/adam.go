@@ -5,7 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // AdamWOptions are the hyperparameters of AdamW. Zero fields take the defaults given.
@@ -41,7 +41,7 @@ func AdamW(o AdamWOptions) Transform {
 			if decays(u.Param) {
 				decay = o.Decay
 			}
-			fused(s, u, o.Moments, pr.AdamWOp{B1: o.B1, B2: o.B2, Eps: o.Eps, WeightDecay: decay})
+			fused(s, u, o.Moments, primitives.AdamWOp{B1: o.B1, B2: o.B2, Eps: o.Eps, WeightDecay: decay})
 		}
 	}
 }
@@ -55,17 +55,17 @@ func (s *Step) decays(which Select) func(nn.Param) bool {
 }
 
 // fused performs the whole update in one pass, storing the moments in the given element type.
-func fused(s *Step, u *Update, moments graph.DType, op pr.AdamWOp) {
+func fused(s *Step, u *Update, moments graph.DType, op primitives.AdamWOp) {
 	if u.next != nil {
 		u.Take() // always fails here
 	}
 	scale := u.scale
 	if scale == nil {
-		scale = pr.FullLike(s.Rate, 1)
+		scale = primitives.FullLike(s.Rate, 1)
 	}
-	wide := func(x *graph.Value) *graph.Value { return pr.ConvertElementType(x, graph.F32) }
+	wide := func(x *graph.Value) *graph.Value { return primitives.ConvertElementType(x, graph.F32) }
 	m, v := s.State(u, "m", moments), s.State(u, "v", moments)
-	next, nm, nv := pr.AdamW(u.f32(), wide(m), wide(v), wide(u.Delta), s.Rate, s.Number, scale, op)
+	next, nm, nv := primitives.AdamW(u.f32(), wide(m), wide(v), wide(u.Delta), s.Rate, s.Number, scale, op)
 	u.next = s.round(u, next)
 	s.Keep(u, "m", nm)
 	s.Keep(u, "v", nv)
@@ -77,29 +77,29 @@ func ScaleByAdam(b1, b2, eps float64, moments graph.DType) Transform {
 		for _, u := range us {
 			g := u.Take()
 			m := blend(s.State(u, "m", moments), g, b1)
-			v := blend(s.State(u, "v", moments), pr.Square(g), b2)
+			v := blend(s.State(u, "v", moments), primitives.Square(g), b2)
 			s.Keep(u, "m", m)
 			s.Keep(u, "v", v)
 			c1, c2 := s.missing(b1), s.missing(b2)
-			root := pr.Sqrt(pr.Div(v, pr.BroadcastTo(c2, g.Type.Shape...)))
-			u.Delta = pr.Div(pr.Div(m, pr.BroadcastTo(c1, g.Type.Shape...)), pr.AddScalar(root, eps))
+			root := primitives.Sqrt(primitives.Div(v, primitives.BroadcastTo(c2, g.Type.Shape...)))
+			u.Delta = primitives.Div(primitives.Div(m, primitives.BroadcastTo(c1, g.Type.Shape...)), primitives.AddScalar(root, eps))
 		}
 	}
 }
 
 // blend returns b·old + (1-b)·x as f32.
 func blend(old, x *graph.Value, b float64) *graph.Value {
-	return pr.Add(pr.MulScalar(pr.ConvertElementType(old, graph.F32), b), pr.MulScalar(x, 1-b))
+	return primitives.Add(primitives.MulScalar(primitives.ConvertElementType(old, graph.F32), b), primitives.MulScalar(x, 1-b))
 }
 
 // missing returns 1 - bˢᵗᵉᵖ as f32[]. It computes in f64, because f32 loses most digits for b near 1 in the first
 // steps.
 func (s *Step) missing(b float64) *graph.Value {
 	if b == 0 {
-		return pr.FullLike(s.Rate, 1)
+		return primitives.FullLike(s.Rate, 1)
 	}
-	n := pr.ConvertElementType(s.Number, graph.F64)
-	return pr.ConvertElementType(pr.Neg(pr.Expm1(pr.MulScalar(n, math.Log(b)))), graph.F32)
+	n := primitives.ConvertElementType(s.Number, graph.F64)
+	return primitives.ConvertElementType(primitives.Neg(primitives.Expm1(primitives.MulScalar(n, math.Log(b)))), graph.F32)
 }
 
 // Decay adds decay times the parameter to the updates of the selected parameters; nil selects Matrices.
@@ -108,7 +108,7 @@ func Decay(decay float64, which Select) Transform {
 		decays := s.decays(which)
 		for _, u := range us {
 			if decay != 0 && decays(u.Param) {
-				u.Delta = pr.Add(u.Take(), pr.MulScalar(u.f32(), decay))
+				u.Delta = primitives.Add(u.Take(), primitives.MulScalar(u.f32(), decay))
 			}
 		}
 	}
@@ -127,5 +127,5 @@ func ScaleByRate(s *Step, us []*Update) {
 func (s *Step) average(u *Update) {
 	old := s.State(u, "average", graph.F32)
 	s.state[len(s.state)-1].copy = true
-	s.Keep(u, "average", blend(old, pr.ConvertElementType(u.next, graph.F32), s.config.Average))
+	s.Keep(u, "average", blend(old, primitives.ConvertElementType(u.next, graph.F32), s.config.Average))
 }

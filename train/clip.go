@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // ClipByGlobalNorm scales all updates by one factor, at most 1, bounding their global norm by limit. The step
@@ -17,7 +17,7 @@ func ClipByGlobalNorm(limit float64) Transform {
 		}
 		norm := globalNorm(us)
 		s.Report("norm", norm)
-		factor := pr.Min(pr.FullLike(norm, 1), pr.Div(pr.FullLike(norm, limit), norm))
+		factor := primitives.Min(primitives.FullLike(norm, 1), primitives.Div(primitives.FullLike(norm, limit), norm))
 		for _, u := range us {
 			u.Scale(factor)
 		}
@@ -32,13 +32,13 @@ func globalNorm(us []*Update) *graph.Value {
 		if u.scale != nil {
 			u.Delta = u.Take()
 		}
-		rows[i] = squaresByIndex(pr.ConvertElementType(u.Delta, graph.F32))
+		rows[i] = squaresByIndex(primitives.ConvertElementType(u.Delta, graph.F32))
 	}
 	sums := map[int]*graph.Value{} // by number of dimensions
 	for i, u := range us {
-		x := pr.ReduceSum(rows[i])
+		x := primitives.ReduceSum(rows[i])
 		if old := sums[u.Delta.Rank()]; old != nil {
-			x = pr.Add(old, x)
+			x = primitives.Add(old, x)
 		}
 		sums[u.Delta.Rank()] = x
 	}
@@ -47,25 +47,25 @@ func globalNorm(us []*Update) *graph.Value {
 		if all == nil {
 			all = sums[rank]
 		} else {
-			all = pr.Add(all, sums[rank])
+			all = primitives.Add(all, sums[rank])
 		}
 	}
 	if all == nil {
 		graph.Fail("clip by global norm: no parameters")
 	}
-	return pr.Sqrt(all)
+	return primitives.Sqrt(all)
 }
 
 // squaresByIndex returns the sum of squares at each index of the first dimension, gathered on every rank. Because
 // Zero shards that dimension, summing the result gives the same bits with and without it.
 func squaresByIndex(x *graph.Value) *graph.Value {
-	x = pr.Square(x)
+	x = primitives.Square(x)
 	var rest []int
 	for d := 1; d < x.Rank(); d++ {
 		rest = append(rest, d)
 	}
 	if rest != nil {
-		x = graph.Apply1(pr.ReduceSumOp{Axes: rest, Unordered: true}, x)
+		x = primitives.ReduceSumUnordered(x, rest...)
 	}
-	return pr.ShardingConstraint(x)
+	return primitives.ShardingConstraint(x)
 }

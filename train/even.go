@@ -5,7 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // balance updates the routers' biases, if Config.Even is set, and returns the updates of all other parameters,
@@ -24,9 +24,9 @@ func (s *Step) balance(us []*Update, routed []nn.Routed) []*Update {
 		if r.Bias == "" {
 			continue
 		}
-		d := pr.ConvertElementType(r.Demand, graph.I64) // E times the number of choices exceeds i32
-		if demand[r.Bias] != nil {                      // a layer applied several times
-			d = pr.Add(demand[r.Bias], d)
+		d := primitives.ConvertElementType(r.Demand, graph.I64) // E times the number of choices exceeds i32
+		if demand[r.Bias] != nil {                              // a layer applied several times
+			d = primitives.Add(demand[r.Bias], d)
 		}
 		demand[r.Bias] = d
 	}
@@ -43,9 +43,9 @@ func (s *Step) balance(us []*Update, routed []nn.Routed) []*Update {
 		if u.Value.Type.DType != graph.F32 {
 			graph.Fail("balancing without a loss: %s is %s, in which small steps are lost, want f32; say so in Config.Model.Stored", u.Param.Name, u.Value.Type)
 		}
-		total := pr.BroadcastTo(pr.ReduceSum(d, 0), d.Type.Shape...)
-		missing := pr.Sub(total, pr.MulScalar(d, float64(d.Dim(0))))
-		u.next = pr.Add(u.Value, pr.MulScalar(pr.ConvertElementType(pr.Sign(missing), graph.F32), s.config.Even))
+		total := primitives.BroadcastTo(primitives.ReduceSum(d, 0), d.Type.Shape...)
+		missing := primitives.Sub(total, primitives.MulScalar(d, float64(d.Dim(0))))
+		u.next = primitives.Add(u.Value, primitives.MulScalar(primitives.ConvertElementType(primitives.Sign(missing), graph.F32), s.config.Even))
 	}
 	return slices.Clip(rest)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -22,11 +22,11 @@ func evenStep(t *testing.T, c Config) *Program {
 	t.Helper()
 	p, err := Trace("step", c, func(s *nn.Scope) (*graph.Value, []*graph.Value) {
 		x := s.Tracer().Input("x", graph.F32, 8, 16, 8)
-		moe := nn.MoE{Experts: 4, Width: 16, Route: pr.RouteOp{TopK: 2, Score: pr.SigmoidScore, Renormalize: true}, Bias: "e_score_correction_bias"}
+		moe := nn.MoE{Experts: 4, Width: 16, Route: primitives.RouteOp{TopK: 2, Score: primitives.SigmoidScore, Renormalize: true}, Bias: "e_score_correction_bias"}
 		y, routed := moe.Apply(s.In("moe", ""), x)
 		moe.Bias = ""
 		z, _ := moe.Apply(s.In("plain", ""), y)
-		return pr.MulScalar(pr.ReduceSum(pr.Square(pr.Sub(pr.Add(z, y), x))), 1.0/128), []*graph.Value{routed.Demand.Named("demand")}
+		return primitives.MulScalar(primitives.ReduceSum(primitives.Square(primitives.Sub(primitives.Add(z, y), x))), 1.0/128), []*graph.Value{routed.Demand.Named("demand")}
 	})
 	require.NoError(t, err)
 	return p
@@ -97,8 +97,8 @@ func TestEvenErrors(t *testing.T) {
 	forward := func(bias string) func(s *nn.Scope) (*graph.Value, []*graph.Value) {
 		return func(s *nn.Scope) (*graph.Value, []*graph.Value) {
 			x := s.Tracer().Input("x", s.DType(), 1, 4, 8)
-			y, _ := nn.MoE{Experts: 4, Width: 8, Route: pr.RouteOp{TopK: 1, Score: pr.SigmoidScore}, Bias: bias}.Apply(s.In("moe", ""), x)
-			return pr.ReduceSum(pr.ConvertElementType(y, graph.F32)), nil
+			y, _ := nn.MoE{Experts: 4, Width: 8, Route: primitives.RouteOp{TopK: 1, Score: primitives.SigmoidScore}, Bias: bias}.Apply(s.In("moe", ""), x)
+			return primitives.ReduceSum(primitives.ConvertElementType(y, graph.F32)), nil
 		}
 	}
 	for _, tt := range []struct {

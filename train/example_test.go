@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/train"
 )
@@ -25,8 +25,8 @@ func ExampleTrace() {
 	}, func(s *nn.Scope) (*graph.Value, []*graph.Value) {
 		x := s.Tracer().Input("x", graph.F32, 4, 3)
 		y := nn.Linear{Out: 1, Bias: true}.Apply(s.In("sum", ""), x)
-		wrong := pr.Sub(pr.Reshape(y, 4), pr.ReduceSum(x, 1))
-		loss := pr.MulScalar(pr.ReduceSum(pr.Square(wrong)), 1.0/4)
+		wrong := primitives.Sub(primitives.Reshape(y, 4), primitives.ReduceSum(x, 1))
+		loss := primitives.MulScalar(primitives.ReduceSum(primitives.Square(wrong)), 1.0/4)
 		return loss, []*graph.Value{loss.Named("loss")}
 	})
 	check(err)

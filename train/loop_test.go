@@ -20,7 +20,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/train"
 	"github.com/gomoe/gomoe/train/picture"
@@ -31,9 +31,9 @@ import (
 // reverse is a layer of experts that learns to reverse the columns of its tokens x[1,T,H].
 func reverse(s *nn.Scope) *graph.Value {
 	x := s.Tracer().Input("x", graph.F32, 1, 32, 8)
-	y, _ := nn.MoE{Experts: 4, Width: 16, Route: pr.RouteOp{TopK: 2, Renormalize: true}}.Apply(s.In("mlp", ""), x)
-	y = pr.Mul(y, pr.BroadcastInDim(s.Param("norm", "", nn.Init{Mean: 1}, nil, 8), y.Type.Shape, 2)) // named as a result is
-	return pr.MulScalar(pr.ReduceSum(pr.Square(pr.Sub(y, pr.Reverse(x, 2)))), 1.0/32).Named("loss")
+	y, _ := nn.MoE{Experts: 4, Width: 16, Route: primitives.RouteOp{TopK: 2, Renormalize: true}}.Apply(s.In("mlp", ""), x)
+	y = primitives.Mul(y, primitives.BroadcastInDim(s.Param("norm", "", nn.Init{Mean: 1}, nil, 8), y.Type.Shape, 2)) // named as a result is
+	return primitives.MulScalar(primitives.ReduceSum(primitives.Square(primitives.Sub(y, primitives.Reverse(x, 2)))), 1.0/32).Named("loss")
 }
 
 // learner is a run of reverse on a mesh, with the loss on a batch that it does not train on.
@@ -51,7 +51,7 @@ func newLearner(t *testing.T, axes, folder string) *learner {
 		func(s *nn.Scope) (*graph.Value, []*graph.Value) {
 			loss := reverse(s)
 			r := s.Routed()[0]
-			return loss, []*graph.Value{loss, pr.Reshape(r.Demand, 1, 4).Named("demand"), pr.Reshape(r.Counts, 1, 4).Named("counts")}
+			return loss, []*graph.Value{loss, primitives.Reshape(r.Demand, 1, 4).Named("demand"), primitives.Reshape(r.Counts, 1, 4).Named("counts")}
 		})
 	require.NoError(t, err)
 	cfg := gomoe.Config{Mesh: mesh, Place: map[string]sharding.Spec{"x": sharding.Split("", "ep").On(mesh)}}

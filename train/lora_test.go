@@ -13,7 +13,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -22,8 +22,8 @@ import (
 func adapted(s *nn.Scope) (*graph.Value, []*graph.Value) {
 	x := s.Tracer().Input("x", graph.F32, 2, 8, 6)
 	y := nn.Linear{Out: 6, Bias: true}.Apply(s.In("first", ""), x)
-	z, _ := nn.MoE{Experts: 4, Width: 10, Route: pr.RouteOp{TopK: 2, Renormalize: true}}.Apply(s.In("mlp", ""), pr.Add(x, y))
-	loss := pr.ReduceSum(pr.Square(pr.Sub(z, pr.Reverse(x, 2))))
+	z, _ := nn.MoE{Experts: 4, Width: 10, Route: primitives.RouteOp{TopK: 2, Renormalize: true}}.Apply(s.In("mlp", ""), primitives.Add(x, y))
+	loss := primitives.ReduceSum(primitives.Square(primitives.Sub(z, primitives.Reverse(x, 2))))
 	return loss, []*graph.Value{loss.Named("loss")}
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
 )
@@ -66,7 +66,7 @@ func micro(t *graph.Tracer, o nn.Options, n int, f modelFunc, gradients bool) pa
 				for _, in := range t.Program().In[before:] {
 					keys = append(keys, in.Name)
 				}
-				return pr.RandomFoldIn(k, t.Input(microbatchInput, graph.U32))
+				return primitives.RandomFoldIn(k, t.Input(microbatchInput, graph.U32))
 			}
 		}
 		m = atOnce(t, o, f)
@@ -97,7 +97,7 @@ func micro(t *graph.Tracer, o nn.Options, n int, f modelFunc, gradients bool) pa
 			m.values[p] = t.Input(in.Name, in.Type.DType, in.Type.Shape...)
 			outside[i] = m.values[p]
 		case in.Name == microbatchInput:
-			slice[i], each = len(each), append(each, pr.Iota(t, graph.U32, 0, n))
+			slice[i], each = len(each), append(each, primitives.Iota(t, graph.U32, 0, n))
 		case in.Type.Rank() == 0 || slices.Contains(keys, in.Name):
 			outside[i] = t.Input(in.Name, in.Type.DType, in.Type.Shape...)
 		default:
@@ -112,7 +112,7 @@ func micro(t *graph.Tracer, o nn.Options, n int, f modelFunc, gradients bool) pa
 		for i, p := range m.params {
 			if !p.Frozen {
 				train = append(train, m.values[i])
-				carry = append(carry, pr.Full(t, 0, graph.F32, p.Type.Shape...))
+				carry = append(carry, primitives.Full(t, 0, graph.F32, p.Type.Shape...))
 			}
 		}
 	}
@@ -132,23 +132,25 @@ func micro(t *graph.Tracer, o nn.Options, n int, f modelFunc, gradients bool) pa
 			return nil, y
 		}
 		loss := y[len(m.results)]
-		part := pr.MulScalar(loss, 1/float64(n))
+		part := primitives.MulScalar(loss, 1/float64(n))
 		if weight >= 0 {
-			part = pr.Mul(loss, y[weight])
+			part = primitives.Mul(loss, y[weight])
 		}
 		for i, g := range vjp.Gradients(part, train...) {
-			c = append(c, pr.Add(carry[i], pr.ConvertElementType(g, graph.F32)))
+			c = append(c, primitives.Add(carry[i], primitives.ConvertElementType(g, graph.F32)))
 		}
 		return c, y
 	})
-	mean := func(v *graph.Value) *graph.Value { return pr.MulScalar(pr.ReduceSum(v), 1/float64(n)) }
+	mean := func(v *graph.Value) *graph.Value { return primitives.MulScalar(primitives.ReduceSum(v), 1/float64(n)) }
 	if weight >= 0 {
 		w := all[weight]
-		total := pr.ReduceSum(w)
-		total = pr.Max(total, pr.FullLike(total, 1e-30)) // in case all weights are 0
-		mean = func(v *graph.Value) *graph.Value { return pr.Div(pr.ReduceSum(pr.Mul(v, w)), total) }
+		total := primitives.ReduceSum(w)
+		total = primitives.Max(total, primitives.FullLike(total, 1e-30)) // in case all weights are 0
+		mean = func(v *graph.Value) *graph.Value {
+			return primitives.Div(primitives.ReduceSum(primitives.Mul(v, w)), total)
+		}
 		for i, g := range sums {
-			sums[i] = pr.Div(g, pr.BroadcastTo(total, g.Type.Shape...))
+			sums[i] = primitives.Div(g, primitives.BroadcastTo(total, g.Type.Shape...))
 		}
 	}
 	m.grads = sums
@@ -157,20 +159,20 @@ func micro(t *graph.Tracer, o nn.Options, n int, f modelFunc, gradients bool) pa
 		v := all[i]
 		switch {
 		case i == weight:
-			v = pr.ReduceSum(v)
+			v = primitives.ReduceSum(v)
 		case strings.HasPrefix(r.Name, chosenPrefix):
 			// The result stays [n,B,..], sharded over the mesh: Routes.Save writes the rows in order.
 		case r.Type.DType.IsFloat() && r.Rank() == 0:
-			v = mean(pr.ConvertElementType(v, graph.F32))
+			v = mean(primitives.ConvertElementType(v, graph.F32))
 		case r.Type.DType == graph.I32 || r.Type.DType == graph.I64:
-			v = pr.ReduceSum(v, 0)
+			v = primitives.ReduceSum(v, 0)
 		default:
 			graph.Fail("microbatches: result %s %s of the model: want numbers f32[], of which the mean is taken, or i32 and i64, which are added up", r.Name, r.Type)
 		}
 		m.results[i] = v.Named(r.Name)
 	}
 	for i, r := range m.routed {
-		m.routed[i] = nn.Routed{Layer: r.Layer, Bias: r.Bias, Demand: pr.ReduceSum(demand[i], 0)}
+		m.routed[i] = nn.Routed{Layer: r.Layer, Bias: r.Bias, Demand: primitives.ReduceSum(demand[i], 0)}
 	}
 	return m
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/train"
 )
@@ -34,18 +34,18 @@ func (c masked) forward(s *nn.Scope) (*graph.Value, []*graph.Value) {
 	x, mask := s.Tracer().Input("x", graph.F32, b, c.tokens, 8), s.Tracer().Input("mask", graph.F32, b, c.tokens)
 	scale := s.Tracer().Input("scale", graph.F32) // the same for all rows
 	train.Recorded(s)
-	y := pr.ConvertElementType(x, s.DType())
+	y := primitives.ConvertElementType(x, s.DType())
 	var demand, counts []*graph.Value
 	for l := range 2 {
-		h, r := nn.MoE{Experts: 4, Width: 16, Route: pr.RouteOp{TopK: 2, Renormalize: true}, Bias: "bias"}.Apply(s.In(fmt.Sprintf("layers.%d", l), ""), y)
-		y = pr.Add(y, s.Dropout(h, c.drop))
-		demand, counts = append(demand, pr.Reshape(r.Demand, 1, 4)), append(counts, pr.Reshape(r.Counts, 1, 4))
+		h, r := nn.MoE{Experts: 4, Width: 16, Route: primitives.RouteOp{TopK: 2, Renormalize: true}, Bias: "bias"}.Apply(s.In(fmt.Sprintf("layers.%d", l), ""), y)
+		y = primitives.Add(y, s.Dropout(h, c.drop))
+		demand, counts = append(demand, primitives.Reshape(r.Demand, 1, 4)), append(counts, primitives.Reshape(r.Counts, 1, 4))
 	}
-	of := pr.ReduceSum(mask)
-	d := pr.Square(pr.Sub(pr.ConvertElementType(y, graph.F32), pr.Reverse(x, 2)))
-	d = pr.Mul(d, pr.BroadcastInDim(mask, d.Type.Shape, 0, 1))
-	loss := pr.Mul(pr.Div(pr.ReduceSum(d), of), scale)
-	return loss, append(train.Choices(s), loss.Named("loss"), of.Named(train.WeightResult), pr.Concatenate(0, demand...).Named("demand"), pr.Concatenate(0, counts...).Named("counts"))
+	of := primitives.ReduceSum(mask)
+	d := primitives.Square(primitives.Sub(primitives.ConvertElementType(y, graph.F32), primitives.Reverse(x, 2)))
+	d = primitives.Mul(d, primitives.BroadcastInDim(mask, d.Type.Shape, 0, 1))
+	loss := primitives.Mul(primitives.Div(primitives.ReduceSum(d), of), scale)
+	return loss, append(train.Choices(s), loss.Named("loss"), of.Named(train.WeightResult), primitives.Concatenate(0, demand...).Named("demand"), primitives.Concatenate(0, counts...).Named("counts"))
 }
 
 func (c masked) config(t *testing.T, axes string) gomoe.Config {
@@ -228,10 +228,10 @@ func TestMicrobatchErrors(t *testing.T) {
 		"step: -1 microbatches, want at least 0": {-1, nil},
 		"result y f32[2,3] of the model: want numbers f32[]": {2, func(s *nn.Scope) (*graph.Value, []*graph.Value) {
 			y := x(s)
-			return pr.ReduceSum(y), []*graph.Value{y.Named("y")}
+			return primitives.ReduceSum(y), []*graph.Value{y.Named("y")}
 		}},
 		"the model has no inputs but its parameters": {2, func(s *nn.Scope) (*graph.Value, []*graph.Value) {
-			return pr.ReduceSum(s.Param("a", "", nn.Init{}, nil, 2)), nil
+			return primitives.ReduceSum(s.Param("a", "", nn.Init{}, nil, 2)), nil
 		}},
 	} {
 		_, err := train.Trace("step", train.Config{Optimizer: adam, Microbatches: c.n}, c.f)

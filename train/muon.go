@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // MuonOptions are the hyperparameters of Muon. Zero fields take the defaults given.
@@ -37,7 +37,7 @@ func Muon(o MuonOptions) Transform {
 			m := blend(s.State(u, "muon", o.Moments), g, o.Momentum)
 			s.Keep(u, "muon", m)
 			if !o.Plain {
-				m = pr.Add(pr.MulScalar(g, 1-o.Momentum), pr.MulScalar(m, o.Momentum))
+				m = primitives.Add(primitives.MulScalar(g, 1-o.Momentum), primitives.MulScalar(m, o.Momentum))
 			}
 			place := make([]string, rank) // every rank needs whole matrices, and only its own ones of a stack
 			if copy(place, u.Param.Place); rank == 3 {
@@ -45,13 +45,13 @@ func Muon(o MuonOptions) Transform {
 			} else {
 				clear(place)
 			}
-			m = pr.ShardingConstraint(m, place...)
+			m = primitives.ShardingConstraint(m, place...)
 			rows, columns := float64(shape[rank-2]), float64(shape[rank-1])
 			size := math.Sqrt(max(1, rows/columns))
 			if o.LikeAdam {
 				size = 0.2 * math.Sqrt(max(rows, columns))
 			}
-			u.Delta = pr.MulScalar(orthogonal(m, o.Rounds), size)
+			u.Delta = primitives.MulScalar(orthogonal(m, o.Rounds), size)
 		}
 	}, Decay(o.Decay, All), ScaleByRate)
 }
@@ -68,19 +68,19 @@ func orthogonal(x *graph.Value, rounds int) *graph.Value {
 	}
 	turned := x.Dim(rows) > x.Dim(columns)
 	turn := func(x *graph.Value) *graph.Value {
-		return pr.Transpose(x, append(append(last, batch...), columns, rows)...)
+		return primitives.Transpose(x, append(append(last, batch...), columns, rows)...)
 	}
 	if turned {
 		x = turn(x)
 	}
-	norm := pr.Sqrt(pr.ReduceSum(pr.Square(x), rows, columns))
-	norm = pr.Max(norm, pr.FullLike(norm, 1e-7))
-	x = pr.Div(x, pr.BroadcastInDim(norm, x.Type.Shape, batch...))
+	norm := primitives.Sqrt(primitives.ReduceSum(primitives.Square(x), rows, columns))
+	norm = primitives.Max(norm, primitives.FullLike(norm, 1e-7))
+	x = primitives.Div(x, primitives.BroadcastInDim(norm, x.Type.Shape, batch...))
 	for range rounds {
-		y := pr.DotGeneral(x, x, []int{columns}, []int{columns}, batch, batch)
-		z := pr.DotGeneral(y, y, []int{columns}, []int{rows}, batch, batch)
-		z = pr.Add(pr.MulScalar(y, b), pr.MulScalar(z, c))
-		x = pr.Add(pr.MulScalar(x, a), pr.DotGeneral(z, x, []int{columns}, []int{rows}, batch, batch))
+		y := primitives.DotGeneral(x, x, []int{columns}, []int{columns}, batch, batch)
+		z := primitives.DotGeneral(y, y, []int{columns}, []int{rows}, batch, batch)
+		z = primitives.Add(primitives.MulScalar(y, b), primitives.MulScalar(z, c))
+		x = primitives.Add(primitives.MulScalar(x, a), primitives.DotGeneral(z, x, []int{columns}, []int{rows}, batch, batch))
 	}
 	if turned {
 		x = turn(x)

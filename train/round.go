@@ -2,7 +2,7 @@ package train
 
 import (
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // roundingSeed seeds the random numbers for Config.Stochastic, independently of data and initial weights.
@@ -11,9 +11,9 @@ const roundingSeed = 0x726f756e64
 // round converts the new value of a parameter, f32, to the parameter's element type.
 func (s *Step) round(u *Update, x *graph.Value) *graph.Value {
 	if !s.config.Stochastic || u.Value.Type.DType != graph.BF16 {
-		return pr.ConvertElementType(x, u.Value.Type.DType)
+		return primitives.ConvertElementType(x, u.Value.Type.DType)
 	}
-	key := pr.RandomFoldIn(pr.RandomKey(s.Tracer, roundingSeed), s.Number)
-	key = pr.RandomFoldIn(key, pr.Full(s.Tracer, float64(u.index), graph.U32))
-	return pr.StochasticRound(x, key)
+	key := primitives.RandomFoldIn(primitives.RandomKey(s.Tracer, roundingSeed), s.Number)
+	key = primitives.RandomFoldIn(key, primitives.Full(s.Tracer, float64(u.index), graph.U32))
+	return primitives.StochasticRound(x, key)
 }

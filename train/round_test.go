@@ -10,7 +10,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -23,7 +23,7 @@ func TestStochasticStep(t *testing.T) {
 		require.NoError(t, err)
 		p, err := Trace("step", Config{Optimizer: SGD(SGDOptions{}), Stochastic: stochastic, Zero: zero, Batch: []string{"dp"}, Model: nn.Options{DType: graph.BF16}}, func(s *nn.Scope) (*graph.Value, []*graph.Value) {
 			w := s.Param("w", "", nn.Init{Mean: 1}, []string{"ep"}, n, n)
-			return pr.ReduceSum(pr.ConvertElementType(w, graph.F32)), nil
+			return primitives.ReduceSum(primitives.ConvertElementType(w, graph.F32)), nil
 		})
 		require.NoError(t, err)
 		run, err := Open(t.Context(), p, gomoe.Config{Mesh: m})

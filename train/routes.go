@@ -21,7 +21,6 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/train/snapshot"
 )
@@ -75,7 +74,7 @@ func Choices(s *nn.Scope) []*graph.Value {
 	for _, r := range s.Routed() {
 		c := r.Chosen
 		if strings.HasPrefix(c.Name, ChoicesPrefix) { // an input, already named
-			c = pr.Barrier(c)[0]
+			c = graph.Barrier(c)[0]
 		}
 		all = append(all, c.Named(chosenPrefix+r.Layer))
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/memory"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/train/snapshot"
@@ -118,23 +118,23 @@ func (r *Run) Init(ctx context.Context, seed uint64) error {
 // initial traces the program creating the initial state.
 func (p *Program) initial(seed uint64, m sharding.Mesh) (*graph.Program, error) {
 	return graph.Trace("initial", func(t *graph.Tracer) []*graph.Value {
-		key := pr.RandomKey(t, int64(seed))
+		key := primitives.RandomKey(t, int64(seed))
 		var out []*graph.Value
 		for _, st := range p.State {
 			begin := st.Init
 			if st.copy {
 				begin = p.Params[st.param].Init
 			}
-			v := pr.Full(t, begin.Mean, st.Type.DType, st.Type.Shape...)
+			v := primitives.Full(t, begin.Mean, st.Type.DType, st.Type.Shape...)
 			if begin.Std != 0 {
-				k := pr.RandomFoldIn(key, pr.Full(t, float64(st.param), graph.U32))
-				v = pr.MulScalar(pr.RandomNormal(k, graph.F32, st.Type.Shape...), begin.Std)
+				k := primitives.RandomFoldIn(key, primitives.Full(t, float64(st.param), graph.U32))
+				v = primitives.MulScalar(primitives.RandomNormal(k, graph.F32, st.Type.Shape...), begin.Std)
 				if begin.Mean != 0 {
-					v = pr.AddScalar(v, begin.Mean)
+					v = primitives.AddScalar(v, begin.Mean)
 				}
-				v = pr.ConvertElementType(v, st.Type.DType)
+				v = primitives.ConvertElementType(v, st.Type.DType)
 			}
-			out = append(out, pr.ShardingConstraint(v, st.Place...))
+			out = append(out, primitives.ShardingConstraint(v, st.Place...))
 		}
 		return out
 	})

@@ -2,7 +2,7 @@ package train
 
 import (
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // SGDOptions are the hyperparameters of SGD.
@@ -24,10 +24,10 @@ func SGD(o SGDOptions) Transform {
 		}
 		for _, u := range us {
 			g := u.Take()
-			m := pr.Add(pr.MulScalar(pr.ConvertElementType(s.State(u, "momentum", o.Moments), graph.F32), o.Momentum), g)
+			m := primitives.Add(primitives.MulScalar(primitives.ConvertElementType(s.State(u, "momentum", o.Moments), graph.F32), o.Momentum), g)
 			s.Keep(u, "momentum", m)
 			if u.Delta = m; o.Nesterov {
-				u.Delta = pr.Add(g, pr.MulScalar(m, o.Momentum))
+				u.Delta = primitives.Add(g, primitives.MulScalar(m, o.Momentum))
 			}
 		}
 	}, ScaleByRate)
@@ -48,7 +48,7 @@ func Lion(o LionOptions) Transform {
 	return Chain(func(s *Step, us []*Update) {
 		for _, u := range us {
 			g, m := u.Take(), s.State(u, "lion", o.Moments)
-			u.Delta = pr.Sign(blend(m, g, o.B1))
+			u.Delta = primitives.Sign(blend(m, g, o.B1))
 			s.Keep(u, "lion", blend(m, g, o.B2))
 		}
 	}, Decay(o.Decay, o.DecayOn), ScaleByRate)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/vjp"
 )
 
@@ -140,7 +140,7 @@ func Trace(name string, c Config, forward func(*nn.Scope) (loss *graph.Value, re
 func (s *Step) trace(gradients []*graph.Value, params []nn.Param, values []*graph.Value, routed []nn.Routed) (int, []State, []*graph.Value) {
 	us := make([]*Update, len(params))
 	for i, g := range gradients {
-		us[i] = &Update{Param: params[i], Value: values[i], index: i, Delta: pr.ShardingConstraint(g, s.moments(params[i].Place, g.Rank())...)}
+		us[i] = &Update{Param: params[i], Value: values[i], index: i, Delta: primitives.ShardingConstraint(g, s.moments(params[i].Place, g.Rank())...)}
 	}
 	grads := make([]*graph.Value, len(us))
 	for i, u := range us {

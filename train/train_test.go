@@ -18,7 +18,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/train/snapshot"
 )
@@ -69,9 +69,9 @@ func (r recorded) linear(t *testing.T, c Config) *Program {
 	p, err := Trace("step", c, func(s *nn.Scope) (loss *graph.Value, results []*graph.Value) {
 		for _, name := range slices.Sorted(maps.Keys(r.Shapes)) {
 			w := s.Param(name, "", nn.Init{Mean: 1, Std: 1}, places[name], r.Shapes[name]...)
-			x := pr.ReduceSum(pr.Mul(w, s.Tracer().Input("d/"+name, graph.F32, r.Shapes[name]...)))
+			x := primitives.ReduceSum(primitives.Mul(w, s.Tracer().Input("d/"+name, graph.F32, r.Shapes[name]...)))
 			if loss != nil {
-				x = pr.Add(loss, x)
+				x = primitives.Add(loss, x)
 			}
 			loss = x
 		}
@@ -365,7 +365,7 @@ func TestSchedules(t *testing.T) {
 func TestRefuses(t *testing.T) {
 	adam := AdamW(AdamWOptions{})
 	model := func(s *nn.Scope) (*graph.Value, []*graph.Value) {
-		return pr.ReduceSum(s.Param("w", "", nn.Init{}, nil, 4)), nil
+		return primitives.ReduceSum(s.Param("w", "", nn.Init{}, nil, 4)), nil
 	}
 	for want, c := range map[string]Config{
 		"train: step: no optimiser, want one in Config.Optimizer":         {},
@@ -393,7 +393,7 @@ func TestRefuses(t *testing.T) {
 		require.ErrorContains(t, err, `w is not updated by the optimiser; give it to one, such as AdamW or SGD, or to ScaleByRate, or leave it as it is with On(Named("w"), Freeze)`, name)
 	}
 	_, err := Trace("step", Config{Optimizer: adam}, func(s *nn.Scope) (*graph.Value, []*graph.Value) {
-		return pr.ReduceSum(s.Tracer().Input("x", graph.F32, 3)), nil
+		return primitives.ReduceSum(s.Tracer().Input("x", graph.F32, 3)), nil
 	})
 	require.ErrorContains(t, err, "the model has no parameters; declare them in the scope")
 	p, err := Trace("step", Config{Optimizer: On(Named("?", "w*"), adam)}, model)
@@ -406,9 +406,9 @@ func TestRefuses(t *testing.T) {
 // Every pattern has to match a parameter, wherever a Select is used and whatever other patterns match.
 func TestNamedMatchesNothing(t *testing.T) {
 	model := func(s *nn.Scope) (*graph.Value, []*graph.Value) {
-		sum := pr.ReduceSum(s.Param("mlp.experts.up_proj", "", nn.Init{}, nil, 2, 3, 4))
+		sum := primitives.ReduceSum(s.Param("mlp.experts.up_proj", "", nn.Init{}, nil, 2, 3, 4))
 		for _, name := range []string{"mlp.norm.weight", "bias"} {
-			sum = pr.Add(sum, pr.ReduceSum(s.Param(name, "", nn.Init{}, nil, 4)))
+			sum = primitives.Add(sum, primitives.ReduceSum(s.Param(name, "", nn.Init{}, nil, 4)))
 		}
 		return sum, nil
 	}
@@ -444,7 +444,7 @@ func TestFreeze(t *testing.T) {
 	adam := AdamW(AdamWOptions{Decay: 0.1})
 	rest := On(Not(Named("w*")), adam)
 	_, err := Trace("step", Config{Optimizer: rest}, func(s *nn.Scope) (*graph.Value, []*graph.Value) {
-		return pr.Add(pr.ReduceSum(s.Param("v", "", nn.Init{}, nil, 4)), pr.ReduceSum(s.Param("wide", "", nn.Init{}, nil, 4))), nil
+		return primitives.Add(primitives.ReduceSum(s.Param("v", "", nn.Init{}, nil, 4)), primitives.ReduceSum(s.Param("wide", "", nn.Init{}, nil, 4))), nil
 	})
 	require.ErrorContains(t, err, "wide is not updated by the optimiser")
 	for _, zero := range []Zero{ZeroOff, ZeroWeights} {

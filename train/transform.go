@@ -9,7 +9,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/near"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 )
 
 // Transform is a stage of an optimiser, changing the updates of parameters. The first one receives the gradients;
@@ -34,7 +34,7 @@ type Update struct {
 // Scale multiplies the update by x f32[], deferring the product until the update is used.
 func (u *Update) Scale(x *graph.Value) {
 	if u.scale != nil {
-		x = pr.Mul(u.scale, x)
+		x = primitives.Mul(u.scale, x)
 	}
 	u.scale = x
 }
@@ -44,9 +44,9 @@ func (u *Update) Take() *graph.Value {
 	if u.next != nil {
 		graph.Fail("%s is updated already; a transformation such as AdamW comes last", u.Param.Name)
 	}
-	d := pr.ConvertElementType(u.Delta, graph.F32)
+	d := primitives.ConvertElementType(u.Delta, graph.F32)
 	if u.scale != nil {
-		d = pr.Mul(d, pr.BroadcastTo(u.scale, d.Type.Shape...))
+		d = primitives.Mul(d, primitives.BroadcastTo(u.scale, d.Type.Shape...))
 		u.scale = nil
 	}
 	return d
@@ -58,12 +58,12 @@ func (s *Step) apply(u *Update) {
 		if !u.rated {
 			graph.Fail("%s is not updated by the optimiser; give it to one, such as AdamW or SGD, or to ScaleByRate, or leave it as it is with On(Named(%q), Freeze)", u.Param.Name, u.Param.Name)
 		}
-		u.next = s.round(u, pr.Sub(u.f32(), u.Take()))
+		u.next = s.round(u, primitives.Sub(u.f32(), u.Take()))
 	}
 }
 
 // f32 returns the parameter as f32.
-func (u *Update) f32() *graph.Value { return pr.ConvertElementType(u.Value, graph.F32) }
+func (u *Update) f32() *graph.Value { return primitives.ConvertElementType(u.Value, graph.F32) }
 
 // State returns the stored state of a parameter under a short name, such as m: an array of the parameter's shape,
 // initially zero. Keep sets its value for the next step.
@@ -85,7 +85,7 @@ func (s *Step) Keep(u *Update, kind string, v *graph.Value) {
 	name := kind + "/" + u.Param.Name
 	for _, st := range s.state {
 		if st.Name == name {
-			s.next[name] = pr.ConvertElementType(v, st.Type.DType)
+			s.next[name] = primitives.ConvertElementType(v, st.Type.DType)
 			return
 		}
 	}
@@ -171,7 +171,7 @@ func Freeze(s *Step, us []*Update) {
 		if u.next != nil {
 			u.Take() // always fails here
 		}
-		u.next = pr.ShardingConstraint(u.Value, s.weights(u.Param.Place, u.Value.Rank())...)
+		u.next = primitives.ShardingConstraint(u.Value, s.weights(u.Param.Place, u.Value.Rank())...)
 	}
 }
 

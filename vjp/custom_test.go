@@ -11,7 +11,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
 )
@@ -21,7 +21,7 @@ type values = []*graph.Value
 // straightThrough rounds, with the derivative of the identity.
 func straightThrough(x *graph.Value) *graph.Value {
 	return vjp.Custom("ste",
-		func(_ *graph.Tracer, x values) values { return values{pr.Round(x[0])} },
+		func(_ *graph.Tracer, x values) values { return values{primitives.Round(x[0])} },
 		func(_ *graph.Tracer, _, _, ct values) values { return ct },
 		x)[0]
 }
@@ -32,16 +32,16 @@ func clipGradient(x *graph.Value, c float64) *graph.Value {
 		func(_ *graph.Tracer, x values) values { return x },
 		func(t *graph.Tracer, _, _, ct values) values {
 			d := ct[0].Type.DType
-			return values{pr.Clamp(pr.Full(t, -c, d), ct[0], pr.Full(t, c, d))}
+			return values{primitives.Clamp(primitives.Full(t, -c, d), ct[0], primitives.Full(t, c, d))}
 		}, x)[0]
 }
 
 // cube is x³ with its own derivative, which is the true one.
 func cube(x *graph.Value) *graph.Value {
 	return vjp.Custom("cube",
-		func(_ *graph.Tracer, x values) values { return values{pr.Mul(x[0], pr.Square(x[0]))} },
+		func(_ *graph.Tracer, x values) values { return values{primitives.Mul(x[0], primitives.Square(x[0]))} },
 		func(_ *graph.Tracer, x, _, ct values) values {
-			return values{pr.Mul(ct[0], pr.MulScalar(pr.Square(x[0]), 3))}
+			return values{primitives.Mul(ct[0], primitives.MulScalar(primitives.Square(x[0]), 3))}
 		}, x)[0]
 }
 
@@ -95,7 +95,7 @@ func same(t *testing.T, what string, got []float64, want ...float64) {
 func TestCustomDerivativeIsUsed(t *testing.T) {
 	p := trace(t, func(tr *graph.Tracer) values {
 		x := tr.Input("x", graph.F64, 4)
-		loss := pr.ReduceSum(pr.Square(straightThrough(x)))
+		loss := primitives.ReduceSum(primitives.Square(straightThrough(x)))
 		return append(values{loss}, vjp.Gradients(loss, x)...)
 	})
 	in := map[string]array.Array{"x": vector(t, 0.4, 0.6, -1.7, 2.5)}
@@ -109,7 +109,7 @@ func TestCustomDerivativeIsUsed(t *testing.T) {
 func TestCustomClipsGradient(t *testing.T) {
 	p := trace(t, func(tr *graph.Tracer) values {
 		x := tr.Input("x", graph.F64, 4)
-		loss := pr.ReduceSum(pr.Square(clipGradient(x, 1.5)))
+		loss := primitives.ReduceSum(primitives.Square(clipGradient(x, 1.5)))
 		return append(values{loss}, vjp.Gradients(loss, x)...)
 	})
 	in := map[string]array.Array{"x": vector(t, 0.25, 3, -0.5, -9)}
@@ -121,14 +121,14 @@ func TestCustomClipsGradient(t *testing.T) {
 func TestCustomGradientOfGradient(t *testing.T) {
 	p := trace(t, func(tr *graph.Tracer) values {
 		x := tr.Input("x", graph.F64, 2)
-		return values{pr.ReduceSum(cube(cube(x)))} // x⁹
+		return values{primitives.ReduceSum(cube(cube(x)))} // x⁹
 	})
 	first, err := vjp.Grad(p)
 	require.NoError(t, err)
 	second, err := graph.Trace("second", func(tr *graph.Tracer) values {
 		x := tr.Input("x", graph.F64, 2)
 		g := tr.Replay(first, values{x})[1]
-		return vjp.Gradients(pr.ReduceSum(g), x)
+		return vjp.Gradients(primitives.ReduceSum(g), x)
 	})
 	require.NoError(t, err)
 	in := map[string]array.Array{"x": vector(t, 1.1, -0.8)}
@@ -155,13 +155,15 @@ func TestCustomNested(t *testing.T) {
 		x := tr.Input("x", graph.F64, 2)
 		y := vjp.Custom("outer",
 			func(_ *graph.Tracer, x values) values { return values{cube(x[0])} },
-			func(_ *graph.Tracer, x, _, ct values) values { return values{pr.MulScalar(clipGradient(ct[0], 2), 10)} },
+			func(_ *graph.Tracer, x, _, ct values) values {
+				return values{primitives.MulScalar(clipGradient(ct[0], 2), 10)}
+			},
 			x)[0]
 		z := vjp.Custom("through",
 			func(_ *graph.Tracer, x values) values { return values{cube(x[0])} },
 			func(_ *graph.Tracer, x, _, ct values) values { return vjp.Backward(values{cube(x[0])}, ct, x) },
 			x)[0]
-		loss := pr.ReduceSum(pr.Add(y, z))
+		loss := primitives.ReduceSum(primitives.Add(y, z))
 		return append(values{loss}, vjp.Gradients(loss, x)...)
 	})
 	in := map[string]array.Array{"x": vector(t, 2, -3)}
@@ -180,16 +182,16 @@ func TestCustomManyArgumentsAndResults(t *testing.T) {
 		x, n, w := tr.Input("x", graph.F64, 2), tr.Input("n", graph.I32, 2), tr.Input("w", graph.F64, 2)
 		out := vjp.Custom("many",
 			func(_ *graph.Tracer, a values) values {
-				return values{pr.Mul(a[0], a[2]), pr.Neg(a[1]), pr.Exp(a[0])}
+				return values{primitives.Mul(a[0], a[2]), primitives.Neg(a[1]), primitives.Exp(a[0])}
 			},
 			func(_ *graph.Tracer, x, y, ct values) values {
 				for _, v := range ct {
 					seen = append(seen, v != nil)
 				}
-				g := pr.Add(pr.Mul(ct[0], x[2]), pr.Mul(ct[2], y[2]))
-				return values{pr.Add(g, pr.ConvertElementType(x[1], graph.F64)), nil, nil}
+				g := primitives.Add(primitives.Mul(ct[0], x[2]), primitives.Mul(ct[2], y[2]))
+				return values{primitives.Add(g, primitives.ConvertElementType(x[1], graph.F64)), nil, nil}
 			}, x, n, w)
-		loss := pr.ReduceSum(out[0])
+		loss := primitives.ReduceSum(out[0])
 		return append(values{loss, out[1]}, vjp.Gradients(loss, x, w)...)
 	})
 	require.Equal(t, []bool{true, false, true}, seen)
@@ -205,7 +207,7 @@ func TestCustomText(t *testing.T) {
 	p := trace(t, func(tr *graph.Tracer) values {
 		x := tr.Input("x", graph.F64, 4)
 		y := clipGradient(straightThrough(clipGradient(x, 2)), 0.5)
-		return values{pr.ReduceSum(pr.Square(y))}
+		return values{primitives.ReduceSum(primitives.Square(y))}
 	})
 	g, err := vjp.Grad(p)
 	require.NoError(t, err)
@@ -244,7 +246,7 @@ func TestCustomMistakes(t *testing.T) {
 			}},
 		{"wrong type", "the cotangent of argument 0 is f64[], want f64[2], as the argument is f64[2]",
 			func(x, n *graph.Value) {
-				vjp.Custom("f", id, func(_ *graph.Tracer, _, _, ct values) values { return values{pr.ReduceSum(ct[0])} }, x)
+				vjp.Custom("f", id, func(_ *graph.Tracer, _, _, ct values) values { return values{primitives.ReduceSum(ct[0])} }, x)
 			}},
 		{"of integers", "a cotangent for argument 1, which is i32[2], want nil",
 			func(x, n *graph.Value) {
@@ -252,15 +254,15 @@ func TestCustomMistakes(t *testing.T) {
 			}},
 		{"mistake in fn", "add(f64[2], i32[2])",
 			func(x, n *graph.Value) {
-				vjp.Custom("f", func(_ *graph.Tracer, x values) values { return values{pr.Add(x[0], x[1])} }, pass, x, n)
+				vjp.Custom("f", func(_ *graph.Tracer, x values) values { return values{primitives.Add(x[0], x[1])} }, pass, x, n)
 			}},
 		{"mistake in bwd", "custom f: derivative: custom_test.go:",
 			func(x, n *graph.Value) {
-				vjp.Custom("f", id, func(_ *graph.Tracer, x, _, ct values) values { return values{pr.Exp(x[1]), nil} }, x, n)
+				vjp.Custom("f", id, func(_ *graph.Tracer, x, _, ct values) values { return values{primitives.Exp(x[1]), nil} }, x, n)
 			}},
 		{"value of the surrounding trace", "belongs to another trace; pass it as an input",
 			func(x, n *graph.Value) {
-				vjp.Custom("f", func(_ *graph.Tracer, _ values) values { return values{pr.Exp(x)} }, pass, x)
+				vjp.Custom("f", func(_ *graph.Tracer, _ values) values { return values{primitives.Exp(x)} }, pass, x)
 			}},
 		{"name", "letter or _",
 			func(x, n *graph.Value) { vjp.Custom("my f", id, pass, x) }},

@@ -6,7 +6,7 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/vjp"
 )
 
@@ -16,8 +16,8 @@ func ExampleRemat() {
 	p, err := graph.Trace("net", func(t *graph.Tracer) []*graph.Value {
 		layer := func(_ *graph.Tracer, a []*graph.Value) []*graph.Value {
 			x, up, down := a[0], a[1], a[2]
-			h := pr.SiLU(pr.MatMul(x, up))
-			return []*graph.Value{pr.Add(x, pr.MatMul(h, down))}
+			h := primitives.SiLU(primitives.MatMul(x, up))
+			return []*graph.Value{primitives.Add(x, primitives.MatMul(h, down))}
 		}
 		x := t.Input("x", graph.F32, 512, 64)
 		var weights []*graph.Value
@@ -27,7 +27,7 @@ func ExampleRemat() {
 			weights = append(weights, up, down)
 			x = vjp.Remat("layer", layer, x, up, down)[0]
 		}
-		loss := pr.ReduceSum(pr.Square(x))
+		loss := primitives.ReduceSum(primitives.Square(x))
 		return append([]*graph.Value{loss}, vjp.Gradients(loss, weights...)...)
 	})
 	if err != nil {

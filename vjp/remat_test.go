@@ -13,7 +13,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
 )
@@ -44,15 +44,17 @@ func stack(t *testing.T, layers, tokens, d int, wrapped wrap) *graph.Program {
 			}
 			y = wrapped("layer", func(_ *graph.Tracer, a values) values {
 				x, norm, q, k, v, o, gate, up, down := a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8]
-				h := pr.RMSNorm(x, norm, 1e-5)
-				heads := func(w *graph.Value) *graph.Value { return pr.Reshape(pr.MatMul(h, w), 1, tokens, 4, d/4) }
-				att, _ := pr.Attention(pr.RoPE(heads(q), nil, pr.RoPEOp{}), pr.RoPE(heads(k), nil, pr.RoPEOp{}), heads(v), pr.AttentionParams{})
-				x = pr.Add(x, pr.MatMul(pr.Reshape(att, 1, tokens, d), o))
-				h = pr.RMSNorm(x, norm, 1e-5)
-				return values{pr.Add(x, pr.MatMul(pr.SwiGLU(pr.MatMul(h, gate), pr.MatMul(h, up)), down))}
+				h := primitives.RMSNorm(x, norm, 1e-5)
+				heads := func(w *graph.Value) *graph.Value {
+					return primitives.Reshape(primitives.MatMul(h, w), 1, tokens, 4, d/4)
+				}
+				att, _ := primitives.Attention(primitives.RoPE(heads(q), nil, primitives.RoPEOp{}), primitives.RoPE(heads(k), nil, primitives.RoPEOp{}), heads(v), primitives.AttentionParams{})
+				x = primitives.Add(x, primitives.MatMul(primitives.Reshape(att, 1, tokens, d), o))
+				h = primitives.RMSNorm(x, norm, 1e-5)
+				return values{primitives.Add(x, primitives.MatMul(primitives.SwiGLU(primitives.MatMul(h, gate), primitives.MatMul(h, up)), down))}
 			}, y, in("norm", d), in("q", d, d), in("k", d, d), in("v", d, d), in("o", d, d), in("gate", d, 4*d), in("up", d, 4*d), in("down", 4*d, d))[0]
 		}
-		loss := pr.ReduceSum(pr.Square(y))
+		loss := primitives.ReduceSum(primitives.Square(y))
 		return append(values{loss}, vjp.Gradients(loss, wrt...)...)
 	})
 }
@@ -112,7 +114,7 @@ func TestRematArena(t *testing.T) {
 	if got := arena(keeping(vjp.KeepNamed("nothing")), gomoe.Config{}); got != all {
 		t.Errorf("a policy that keeps nothing takes %d bytes, want %d", got, all)
 	}
-	if got := arena(keeping(pr.KeepProducts), gomoe.Config{}); got <= all || got >= 300*mib {
+	if got := arena(keeping(primitives.KeepProducts), gomoe.Config{}); got <= all || got >= 300*mib {
 		t.Errorf("products kept: %d MiB, want between %d and 300", got/mib, all/mib)
 	}
 }
@@ -120,7 +122,7 @@ func TestRematArena(t *testing.T) {
 // Losses and gradients have the same bits with Remat and without, under every policy.
 func TestRematBits(t *testing.T) {
 	want := stack(t, 2, 32, 16, plain)
-	for name, w := range map[string]wrap{"all": vjp.Remat, "products": keeping(pr.KeepProducts)} {
+	for name, w := range map[string]wrap{"all": vjp.Remat, "products": keeping(primitives.KeepProducts)} {
 		for _, on := range []bool{true, false} {
 			equalBits(t, name, gomoe.Config{Optimize: gomoe.SwitchTo(on)}, stack(t, 2, 32, 16, w), want, random(want))
 		}
@@ -142,16 +144,16 @@ func moe(t *testing.T, d graph.DType, wrapped wrap) *graph.Program {
 			}
 			y = wrapped("moe", func(_ *graph.Tracer, a values) values {
 				y, router, gate, up, down := a[0], a[1], a[2], a[3], a[4]
-				w, idx, _ := pr.Route(pr.RouteOp{TopK: 2, Renormalize: true}, pr.MatMul(y, router).Named("logits"), nil)
-				r := pr.Prepare(pr.PrepareOp{Experts: experts}, idx)
-				rows, rw := pr.DispatchWeighted(r, y, w)
+				w, idx, _ := primitives.Route(primitives.RouteOp{TopK: 2, Renormalize: true}, primitives.MatMul(y, router).Named("logits"), nil)
+				r := primitives.Prepare(primitives.PrepareOp{Experts: experts}, idx)
+				rows, rw := primitives.DispatchWeighted(r, y, w)
 				rows.Named("rows")
-				z := pr.GroupedMatMul(r, pr.SwiGLU(pr.GroupedMatMul(r, rows, gate), pr.GroupedMatMul(r, rows, up)), down)
-				z = pr.Mul(z, pr.BroadcastInDim(rw, z.Type.Shape, 0))
-				return values{pr.Add(y, pr.Combine(r, z))}
+				z := primitives.GroupedMatMul(r, primitives.SwiGLU(primitives.GroupedMatMul(r, rows, gate), primitives.GroupedMatMul(r, rows, up)), down)
+				z = primitives.Mul(z, primitives.BroadcastInDim(rw, z.Type.Shape, 0))
+				return values{primitives.Add(y, primitives.Combine(r, z))}
 			}, y, in("router", h, experts), in("kgate", experts, h, f), in("kup", experts, h, f), in("kdown", experts, f, h))[0]
 		}
-		loss := pr.ReduceSum(pr.Square(y)).Named("loss")
+		loss := primitives.ReduceSum(primitives.Square(y)).Named("loss")
 		return append(values{loss}, vjp.Gradients(loss, wrt...)...)
 	})
 }
@@ -167,8 +169,8 @@ func TestRematExperts(t *testing.T) {
 		return strings.Count(plan.String(), " = all_to_all(")
 	}
 	policies := map[string]wrap{
-		"all": vjp.Remat, "products": keeping(pr.KeepProducts), "exchanges": keeping(pr.KeepExchanges),
-		"named": keeping(vjp.KeepNamed("rows")), "both": keeping(vjp.KeepAny(pr.KeepProducts, pr.KeepExchanges)),
+		"all": vjp.Remat, "products": keeping(primitives.KeepProducts), "exchanges": keeping(primitives.KeepExchanges),
+		"named": keeping(vjp.KeepNamed("rows")), "both": keeping(vjp.KeepAny(primitives.KeepProducts, primitives.KeepExchanges)),
 	}
 	for _, mesh := range []string{"", "ep=2", "dp=2,ep=2"} {
 		for _, overlap := range []lowering.Overlap{lowering.OverlapOff, lowering.OverlapCollectives} {
@@ -210,10 +212,10 @@ func TestRematIsLate(t *testing.T) {
 		for l := range 3 {
 			w = append(w, tr.Input(fmt.Sprintf("w%d", l), graph.F32, 16, 16))
 			y = vjp.Remat("layer", func(_ *graph.Tracer, a values) values {
-				return values{pr.Tanh(pr.MatMul(a[0], pr.ShardingConstraint(a[1])))}
+				return values{primitives.Tanh(primitives.MatMul(a[0], primitives.ShardingConstraint(a[1])))}
 			}, y, w[l])[0]
 		}
-		loss := pr.ReduceSum(pr.Square(y))
+		loss := primitives.ReduceSum(primitives.Square(y))
 		return append(values{loss}, vjp.Gradients(loss, w...)...)
 	})
 	for _, overlap := range []lowering.Overlap{lowering.OverlapOff, lowering.OverlapCollectives} {
@@ -253,10 +255,10 @@ func TestRematNested(t *testing.T) {
 	slope := trace(t, func(tr *graph.Tracer) values {
 		x, w := tr.Input("x", graph.F64, 3), tr.Input("w", graph.F64, 3)
 		y := vjp.RematKeep("f", vjp.KeepNamed("kept"), func(_ *graph.Tracer, a values) values {
-			h := pr.Tanh(pr.Mul(a[0], a[1])).Named("kept")
-			return values{pr.Mul(pr.Sin(h), a[0]), a[1]}
+			h := primitives.Tanh(primitives.Mul(a[0], a[1])).Named("kept")
+			return values{primitives.Mul(primitives.Sin(h), a[0]), a[1]}
 		}, x, w)
-		return values{pr.ReduceSum(pr.Square(vjp.Gradients(pr.ReduceSum(pr.Mul(y[0], y[1])), x)[0]))}
+		return values{primitives.ReduceSum(primitives.Square(vjp.Gradients(primitives.ReduceSum(primitives.Mul(y[0], y[1])), x)[0]))}
 	})
 	rep, err := vjp.Check(context.Background(), slope, random(slope), evaluator, vjp.CheckOptions{})
 	require.NoError(t, err)
@@ -267,9 +269,9 @@ func TestRematText(t *testing.T) {
 	p := trace(t, func(tr *graph.Tracer) values {
 		x := tr.Input("x", graph.F64, 2)
 		y := vjp.RematKeep("f", vjp.KeepNamed("e"), func(_ *graph.Tracer, a values) values {
-			return values{pr.Sin(pr.Exp(a[0]).Named("e"))}
+			return values{primitives.Sin(primitives.Exp(a[0]).Named("e"))}
 		}, x)[0]
-		return values{pr.ReduceSum(y)}
+		return values{primitives.ReduceSum(y)}
 	})
 	const want = `program f(x0 f64[2]) {
 	e f64[2] = exp(x0)
@@ -314,11 +316,11 @@ func TestRematUsesOutside(t *testing.T) {
 			layer := func(x *graph.Value) *graph.Value {
 				if given {
 					return vjp.Remat("f", func(_ *graph.Tracer, a values) values {
-						return values{pr.Add(pr.Sin(pr.Mul(a[2], a[1])), a[0])}
+						return values{primitives.Add(primitives.Sin(primitives.Mul(a[2], a[1])), a[0])}
 					}, bias, gain, x)[0]
 				}
 				return vjp.Remat("f", func(_ *graph.Tracer, a values) values {
-					return values{pr.Add(pr.Sin(pr.Mul(a[0], gain)), bias)}
+					return values{primitives.Add(primitives.Sin(primitives.Mul(a[0], gain)), bias)}
 				}, x)[0]
 			}
 			y := layer(x)
@@ -328,7 +330,7 @@ func TestRematUsesOutside(t *testing.T) {
 				})
 				y = c[0]
 			}
-			loss := pr.ReduceSum(pr.Square(y))
+			loss := primitives.ReduceSum(primitives.Square(y))
 			return append(values{loss}, vjp.Gradients(loss, x, gain, bias)...)
 		})
 	}
@@ -355,10 +357,10 @@ func TestRematMistakes(t *testing.T) {
 				y = tr.Input("y", graph.F32, 2)
 				return values{y}
 			})
-			vjp.Remat("f", func(_ *graph.Tracer, a values) values { return values{pr.Mul(a[0], y)} }, x)
+			vjp.Remat("f", func(_ *graph.Tracer, a values) values { return values{primitives.Mul(a[0], y)} }, x)
 		}},
 		{`program name "a b": want a letter`, func(x *graph.Value) { vjp.Remat("a b", func(_ *graph.Tracer, x values) values { return x }, x) }},
-		{"barrier: no values, want at least one", func(*graph.Value) { pr.Barrier() }},
+		{"barrier: no values, want at least one", func(*graph.Value) { graph.Barrier() }},
 	} {
 		_, err := graph.Trace("p", func(tr *graph.Tracer) []*graph.Value {
 			x := tr.Input("x", graph.F32, 2)
@@ -374,8 +376,8 @@ func TestRematMistakes(t *testing.T) {
 func TestBarrier(t *testing.T) {
 	p := trace(t, func(tr *graph.Tracer) values {
 		x, y := tr.Input("x", graph.F32, 8), tr.Input("y", graph.F32, 8)
-		b := pr.Barrier(x, pr.Sin(y))
-		sum := pr.ReduceSum(pr.Add(pr.Exp(x), pr.Exp(b[0])))
+		b := graph.Barrier(x, primitives.Sin(y))
+		sum := primitives.ReduceSum(primitives.Add(primitives.Exp(x), primitives.Exp(b[0])))
 		return append(values{sum, b[1]}, vjp.Gradients(sum, x)...)
 	})
 	plan, err := gomoe.Compile(t.Context(), p, gomoe.Config{})

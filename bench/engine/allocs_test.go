@@ -21,7 +21,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
@@ -44,43 +44,43 @@ func trainingStep(d graph.DType) (*graph.Program, error) {
 			ws = append(ws, w)
 			return w
 		}
-		weight := func(shape ...int) *graph.Value { return ConvertElementType(master(shape...), d) }
-		x := Embedding(weight(vocab, width), ids)
-		h := RMSNorm(x, weight(width), 1e-5)
+		weight := func(shape ...int) *graph.Value { return primitives.ConvertElementType(master(shape...), d) }
+		x := primitives.Embedding(weight(vocab, width), ids)
+		h := primitives.RMSNorm(x, weight(width), 1e-5)
 		head := func() *graph.Value {
-			return Reshape(MatMul(h, weight(width, width)), b, s, heads, width/heads)
+			return primitives.Reshape(primitives.MatMul(h, weight(width, width)), b, s, heads, width/heads)
 		}
-		q, key, v := RoPE(head(), nil, RoPEOp{}), RoPE(head(), nil, RoPEOp{}), head()
-		y, _ := Attention(q, key, v, AttentionParams{})
-		x = Add(x, MatMul(Reshape(y, b, s, width), weight(width, width)))
-		dense := Add(MatMul(x, weight(width, ffn)), BroadcastInDim(weight(ffn), []int{b, s, ffn}, 2))
-		x = Add(x, MatMul(GELUTanh(dense), weight(ffn, width)))
-		x = LayerNorm(x, weight(width), weight(width), 1e-5)
-		logits := MatMul(ConvertElementType(x, graph.F32), master(width, experts))
-		weights, chosen, scores := Route(RouteOp{TopK: k, Renormalize: true}, logits, nil)
-		r := Prepare(PrepareOp{Experts: experts}, chosen)
-		rows, rw := DispatchWeighted(r, x, weights)
-		y = GroupedMatMul(r, SwiGLU(GroupedMatMul(r, rows, weight(experts, width, ffn)), GroupedMatMul(r, rows, weight(experts, width, ffn))), weight(experts, ffn, width))
-		y = ConvertElementType(Mul(ConvertElementType(y, graph.F32), BroadcastInDim(rw, y.Type.Shape, 0)), d)
-		x = Add(x, Combine(r, y))
-		out := MatMulAs(graph.F32, RMSNorm(x, weight(width), 1e-5), weight(width, vocab))
-		loss := MulScalar(ReduceSum(CrossEntropy(out, targets)), 1.0/(b*s))
-		loss = Add(loss, Add(MulScalar(LoadBalanceLoss(scores, r.Demand, k), 0.01), MulScalar(RouterZLoss(logits), 0.001)))
+		q, key, v := primitives.RoPE(head(), nil, primitives.RoPEOp{}), primitives.RoPE(head(), nil, primitives.RoPEOp{}), head()
+		y, _ := primitives.Attention(q, key, v, primitives.AttentionParams{})
+		x = primitives.Add(x, primitives.MatMul(primitives.Reshape(y, b, s, width), weight(width, width)))
+		dense := primitives.Add(primitives.MatMul(x, weight(width, ffn)), primitives.BroadcastInDim(weight(ffn), []int{b, s, ffn}, 2))
+		x = primitives.Add(x, primitives.MatMul(primitives.GELUTanh(dense), weight(ffn, width)))
+		x = primitives.LayerNorm(x, weight(width), weight(width), 1e-5)
+		logits := primitives.MatMul(primitives.ConvertElementType(x, graph.F32), master(width, experts))
+		weights, chosen, scores := primitives.Route(primitives.RouteOp{TopK: k, Renormalize: true}, logits, nil)
+		r := primitives.Prepare(primitives.PrepareOp{Experts: experts}, chosen)
+		rows, rw := primitives.DispatchWeighted(r, x, weights)
+		y = primitives.GroupedMatMul(r, primitives.SwiGLU(primitives.GroupedMatMul(r, rows, weight(experts, width, ffn)), primitives.GroupedMatMul(r, rows, weight(experts, width, ffn))), weight(experts, ffn, width))
+		y = primitives.ConvertElementType(primitives.Mul(primitives.ConvertElementType(y, graph.F32), primitives.BroadcastInDim(rw, y.Type.Shape, 0)), d)
+		x = primitives.Add(x, primitives.Combine(r, y))
+		out := primitives.MatMulAs(graph.F32, primitives.RMSNorm(x, weight(width), 1e-5), weight(width, vocab))
+		loss := primitives.MulScalar(primitives.ReduceSum(primitives.CrossEntropy(out, targets)), 1.0/(b*s))
+		loss = primitives.Add(loss, primitives.Add(primitives.MulScalar(primitives.LoadBalanceLoss(scores, r.Demand, k), 0.01), primitives.MulScalar(primitives.RouterZLoss(logits), 0.001)))
 		gs := vjp.Gradients(loss, ws...)
 		square := map[int]*graph.Value{} // by dimensions: those of experts lie elsewhere
 		for _, g := range gs {
-			n := ReduceSumUnordered(Square(g))
+			n := primitives.ReduceSumUnordered(primitives.Square(g))
 			if old := square[g.Rank()]; old != nil {
-				n = Add(old, n)
+				n = primitives.Add(old, n)
 			}
 			square[g.Rank()] = n
 		}
-		norm := Sqrt(Add(Add(square[1], square[2]), square[3]))
-		limit := Min(FullLike(norm, 1), Div(FullLike(norm, 1), norm))
+		norm := primitives.Sqrt(primitives.Add(primitives.Add(square[1], square[2]), square[3]))
+		limit := primitives.Min(primitives.FullLike(norm, 1), primitives.Div(primitives.FullLike(norm, 1), norm))
 		results := []*graph.Value{loss}
 		for i, w := range ws {
 			m, v := t.Input(fmt.Sprintf("m%d", i), graph.F32, w.Type.Shape...), t.Input(fmt.Sprintf("v%d", i), graph.F32, w.Type.Shape...)
-			nw, nm, nv := AdamW(w, m, v, gs[i], rate, number, limit, AdamWOp{B1: 0.9, B2: 0.99, Eps: 1e-8, WeightDecay: 0.1})
+			nw, nm, nv := primitives.AdamW(w, m, v, gs[i], rate, number, limit, primitives.AdamWOp{B1: 0.9, B2: 0.99, Eps: 1e-8, WeightDecay: 0.1})
 			results = append(results, nw, nm, nv)
 		}
 		return results

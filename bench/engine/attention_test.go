@@ -11,7 +11,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/vjp"
 )
@@ -22,7 +22,7 @@ import (
 func BenchmarkAttention(b *testing.B) {
 	const tokens, width = 2048, 64
 	for _, heads := range []int{1, 3, 8} {
-		for _, p := range []AttentionParams{{}, {Full: true}} {
+		for _, p := range []primitives.AttentionParams{{}, {Full: true}} {
 			flop := 4.0 * tokens * tokens * width * float64(heads)
 			name := "full"
 			if !p.Full {
@@ -39,7 +39,7 @@ func BenchmarkAttention(b *testing.B) {
 						for i, name := range []string{"q", "k", "v", "dout"} {
 							in[i] = t.Input(name, graph.F32, 1, tokens, heads, width)
 						}
-						out, _ := Attention(in[0], in[1], in[2], p)
+						out, _ := primitives.Attention(in[0], in[1], in[2], p)
 						if !backward {
 							return []*graph.Value{out}
 						}

@@ -12,7 +12,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/vjp"
 )
@@ -26,12 +26,12 @@ func halfMoELayer(d graph.DType) (*graph.Program, error) {
 		gate := t.Input("gate", d, benchExperts, benchHidden, benchFFN)
 		up := t.Input("up", d, benchExperts, benchHidden, benchFFN)
 		down := t.Input("down", d, benchExperts, benchFFN, benchHidden)
-		weights, experts, _ := Route(RouteOp{TopK: benchTopK, Renormalize: true}, MatMul(ConvertElementType(x, graph.F32), wr), nil)
-		r := Prepare(PrepareOp{Experts: benchExperts}, experts)
-		rows, rw := DispatchWeighted(r, x, weights)
-		y := GroupedMatMul(r, SwiGLU(GroupedMatMul(r, rows, gate), GroupedMatMul(r, rows, up)), down)
-		out := Combine(r, ConvertElementType(Mul(ConvertElementType(y, graph.F32), BroadcastInDim(rw, y.Type.Shape, 0)), d))
-		return []*graph.Value{MulScalar(ReduceSum(Square(ConvertElementType(out, graph.F32))), 0.5), out}
+		weights, experts, _ := primitives.Route(primitives.RouteOp{TopK: benchTopK, Renormalize: true}, primitives.MatMul(primitives.ConvertElementType(x, graph.F32), wr), nil)
+		r := primitives.Prepare(primitives.PrepareOp{Experts: benchExperts}, experts)
+		rows, rw := primitives.DispatchWeighted(r, x, weights)
+		y := primitives.GroupedMatMul(r, primitives.SwiGLU(primitives.GroupedMatMul(r, rows, gate), primitives.GroupedMatMul(r, rows, up)), down)
+		out := primitives.Combine(r, primitives.ConvertElementType(primitives.Mul(primitives.ConvertElementType(y, graph.F32), primitives.BroadcastInDim(rw, y.Type.Shape, 0)), d))
+		return []*graph.Value{primitives.MulScalar(primitives.ReduceSum(primitives.Square(primitives.ConvertElementType(out, graph.F32))), 0.5), out}
 	})
 }
 
@@ -96,17 +96,17 @@ func BenchmarkKeptWeights(b *testing.B) {
 
 func benchKept(b *testing.B, d graph.DType, transposed bool, tokens int) {
 	p, err := graph.Trace("kept", func(t *graph.Tracer) []*graph.Value {
-		in, out, product := []int{benchExperts, benchHidden, benchFFN}, []int{benchExperts, benchFFN, benchHidden}, GroupedMatMul
+		in, out, product := []int{benchExperts, benchHidden, benchFFN}, []int{benchExperts, benchFFN, benchHidden}, primitives.GroupedMatMul
 		if transposed {
-			in, out, product = out, in, GroupedMatMulTransposed
+			in, out, product = out, in, primitives.GroupedMatMulTransposed
 		}
 		x, wr := t.Input("x", d, tokens, benchHidden), t.Input("router", graph.F32, benchHidden, benchExperts)
 		gate, up, down := t.Input("gate", d, in...), t.Input("up", d, in...), t.Input("down", d, out...)
-		weights, experts, _ := Route(RouteOp{TopK: benchTopK, Renormalize: true}, MatMul(ConvertElementType(x, graph.F32), wr), nil)
-		r := Prepare(PrepareOp{Experts: benchExperts}, experts)
-		rows, rw := DispatchWeighted(r, x, weights)
-		y := product(r, SwiGLU(product(r, rows, gate), product(r, rows, up)), down)
-		return []*graph.Value{Combine(r, ConvertElementType(Mul(ConvertElementType(y, graph.F32), BroadcastInDim(rw, y.Type.Shape, 0)), d))}
+		weights, experts, _ := primitives.Route(primitives.RouteOp{TopK: benchTopK, Renormalize: true}, primitives.MatMul(primitives.ConvertElementType(x, graph.F32), wr), nil)
+		r := primitives.Prepare(primitives.PrepareOp{Experts: benchExperts}, experts)
+		rows, rw := primitives.DispatchWeighted(r, x, weights)
+		y := product(r, primitives.SwiGLU(product(r, rows, gate), product(r, rows, up)), down)
+		return []*graph.Value{primitives.Combine(r, primitives.ConvertElementType(primitives.Mul(primitives.ConvertElementType(y, graph.F32), primitives.BroadcastInDim(rw, y.Type.Shape, 0)), d))}
 	})
 	require.NoError(b, err)
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -11,7 +11,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 )
 
@@ -23,37 +23,37 @@ func cachedToken(batch, room int, d graph.DType) (*graph.Program, map[string]int
 	p, err := graph.Trace("decode", func(t *graph.Tracer) []*graph.Value {
 		results := []*graph.Value{nil}
 		x, at := t.Input("token", graph.I32, batch, 1), t.Input("at", graph.I32, batch)
-		position := Reshape(at, batch, 1)
-		lengths := AddScalar(at, 1)
-		x = Embedding(t.Input("embed", graph.F32, vocab, width), x)
+		position := primitives.Reshape(at, batch, 1)
+		lengths := primitives.AddScalar(at, 1)
+		x = primitives.Embedding(t.Input("embed", graph.F32, vocab, width), x)
 		for l := range layers {
 			w := func(name string, shape ...int) *graph.Value {
 				return t.Input(fmt.Sprintf("l%d_%s", l, name), graph.F32, shape...)
 			}
-			h := RMSNorm(x, w("norm1", width), 1e-5)
+			h := primitives.RMSNorm(x, w("norm1", width), 1e-5)
 			head := func(name string) *graph.Value {
-				return Reshape(MatMul(h, w(name, width, width)), batch, 1, heads, width/heads)
+				return primitives.Reshape(primitives.MatMul(h, w(name, width, width)), batch, 1, heads, width/heads)
 			}
 			cached := func(name string, x *graph.Value) *graph.Value {
 				name = fmt.Sprintf("l%d_%s", l, name)
-				y := CacheUpdate(t.Input(name, d, batch, room, heads, width/heads), x, at)
+				y := primitives.CacheUpdate(t.Input(name, d, batch, room, heads, width/heads), x, at)
 				donated[name] = len(results)
 				results = append(results, y)
 				return y
 			}
-			q := RoPE(head("wq"), position, RoPEOp{})
-			y, _ := Attention(q, cached("k", RoPE(head("wk"), position, RoPEOp{})), cached("v", head("wv")), AttentionParams{Lengths: lengths})
-			x = Add(x, MatMul(Reshape(y, batch, 1, width), w("wo", width, width)))
-			h = RMSNorm(x, w("norm2", width), 1e-5)
-			weights, chosen, _ := Route(RouteOp{TopK: k, Renormalize: true}, MatMul(h, w("router", width, experts)), nil)
-			r := Prepare(PrepareOp{Experts: experts}, chosen)
-			rows, rowWeights := DispatchWeighted(r, h, weights)
-			up := SwiGLU(GroupedMatMul(r, rows, w("gate", experts, width, ffn)), GroupedMatMul(r, rows, w("up", experts, width, ffn)))
-			y = GroupedMatMul(r, up, w("down", experts, ffn, width))
-			x = Add(x, Combine(r, Mul(y, BroadcastInDim(rowWeights, y.Type.Shape, 0))))
+			q := primitives.RoPE(head("wq"), position, primitives.RoPEOp{})
+			y, _ := primitives.Attention(q, cached("k", primitives.RoPE(head("wk"), position, primitives.RoPEOp{})), cached("v", head("wv")), primitives.AttentionParams{Lengths: lengths})
+			x = primitives.Add(x, primitives.MatMul(primitives.Reshape(y, batch, 1, width), w("wo", width, width)))
+			h = primitives.RMSNorm(x, w("norm2", width), 1e-5)
+			weights, chosen, _ := primitives.Route(primitives.RouteOp{TopK: k, Renormalize: true}, primitives.MatMul(h, w("router", width, experts)), nil)
+			r := primitives.Prepare(primitives.PrepareOp{Experts: experts}, chosen)
+			rows, rowWeights := primitives.DispatchWeighted(r, h, weights)
+			up := primitives.SwiGLU(primitives.GroupedMatMul(r, rows, w("gate", experts, width, ffn)), primitives.GroupedMatMul(r, rows, w("up", experts, width, ffn)))
+			y = primitives.GroupedMatMul(r, up, w("down", experts, ffn, width))
+			x = primitives.Add(x, primitives.Combine(r, primitives.Mul(y, primitives.BroadcastInDim(rowWeights, y.Type.Shape, 0))))
 		}
-		x = RMSNorm(x, t.Input("norm", graph.F32, width), 1e-5)
-		results[0] = MatMul(x, t.Input("head", graph.F32, width, vocab))
+		x = primitives.RMSNorm(x, t.Input("norm", graph.F32, width), 1e-5)
+		results[0] = primitives.MatMul(x, t.Input("head", graph.F32, width, vocab))
 		return results
 	})
 	return p, donated, err

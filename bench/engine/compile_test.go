@@ -11,7 +11,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
 )
@@ -120,7 +120,7 @@ func chainOf(n int) (*graph.Program, error) {
 		x := t.Input("x", graph.F32, 64)
 		v := x
 		for range n {
-			v = Add(v, x)
+			v = primitives.Add(v, x)
 		}
 		return []*graph.Value{v}
 	})
@@ -131,7 +131,7 @@ func chainsOf(n int) (*graph.Program, error) {
 	return graph.Trace("chains", func(t *graph.Tracer) []*graph.Value {
 		v, w := t.Input("x", graph.F32, 64), t.Input("y", graph.F32, 32)
 		for range n / 2 {
-			v, w = Tanh(v), Neg(w)
+			v, w = primitives.Tanh(v), primitives.Neg(w)
 		}
 		return []*graph.Value{v, w}
 	})
@@ -142,7 +142,7 @@ func updatesOf(n int) (*graph.Program, error) {
 	return graph.Trace("updates", func(t *graph.Tracer) []*graph.Value {
 		var out []*graph.Value
 		for i := range n / 3 {
-			out = append(out, Tanh(t.Input(fmt.Sprintf("x%d", i), graph.F32, 64)))
+			out = append(out, primitives.Tanh(t.Input(fmt.Sprintf("x%d", i), graph.F32, 64)))
 		}
 		return out
 	})
@@ -178,9 +178,9 @@ func chainGrad(n int) (*graph.Program, error) {
 		x := t.Input("x", graph.F32, 64)
 		v := x
 		for range n / 4 {
-			v = Tanh(v)
+			v = primitives.Tanh(v)
 		}
-		return vjp.Gradients(ReduceSum(v), x)
+		return vjp.Gradients(primitives.ReduceSum(v), x)
 	})
 }
 
@@ -191,10 +191,10 @@ func sumOf(n int) (*graph.Program, error) {
 		v := t.Input("x", graph.F32, 8, 8)
 		var list []*graph.Value
 		for i := range n / 3 {
-			list = append(list, MatMul(w, MulScalar(w, float64(i))))
+			list = append(list, primitives.MatMul(w, primitives.MulScalar(w, float64(i))))
 		}
 		for _, y := range list {
-			v = Add(v, y)
+			v = primitives.Add(v, y)
 		}
 		return []*graph.Value{v}
 	})
@@ -206,7 +206,7 @@ func resultsOf(n int) (*graph.Program, error) {
 		x := t.Input("x", graph.F32, 64)
 		var out []*graph.Value
 		for i := range n {
-			out = append(out, MulScalar(x, float64(i)))
+			out = append(out, primitives.MulScalar(x, float64(i)))
 		}
 		return out
 	})
@@ -258,9 +258,9 @@ func layersOf(n int) (*graph.Program, error) {
 			})
 			losses = append(losses, both...)
 		}
-		loss := ReduceSum(x)
+		loss := primitives.ReduceSum(x)
 		for _, l := range losses {
-			loss = Add(loss, l)
+			loss = primitives.Add(loss, l)
 		}
 		return append([]*graph.Value{loss}, vjp.Gradients(loss, weights...)...)
 	})
@@ -271,23 +271,23 @@ const layerBatch, layerSeq, layerWidth = 4, 8, 16
 // layerOf is a layer as moe_lm has, with weights from w, and the two losses of its router.
 func layerOf(x *graph.Value, label string, w func(name string, dims ...int) *graph.Value) (*graph.Value, []*graph.Value) {
 	const heads, ffn, experts, topK = 2, 32, 4, 2
-	h := RMSNorm(x, w("norm1", layerWidth), 1e-5)
+	h := primitives.RMSNorm(x, w("norm1", layerWidth), 1e-5)
 	head := func(name string) *graph.Value {
-		return Reshape(MatMul(h, w(name, layerWidth, layerWidth)), layerBatch, layerSeq, heads, layerWidth/heads)
+		return primitives.Reshape(primitives.MatMul(h, w(name, layerWidth, layerWidth)), layerBatch, layerSeq, heads, layerWidth/heads)
 	}
-	y, _ := Attention(RoPE(head("wq"), nil, RoPEOp{}), RoPE(head("wk"), nil, RoPEOp{}), head("wv"), AttentionParams{})
-	x = Add(x, MatMul(Reshape(y, layerBatch, layerSeq, layerWidth), w("wo", layerWidth, layerWidth)))
-	h = RMSNorm(x, w("norm2", layerWidth), 1e-5)
-	logits := MatMul(h, w("router", layerWidth, experts))
-	shares, ids, scores := Route(RouteOp{TopK: topK, Renormalize: true}, logits, nil)
-	r := Prepare(PrepareOp{Experts: experts, Label: label}, ids)
-	rows, rowShares := DispatchWeighted(r, h, shares)
-	z := SwiGLU(GroupedMatMul(r, rows, w("gate", experts, layerWidth, ffn)), GroupedMatMul(r, rows, w("up", experts, layerWidth, ffn)))
-	z = GroupedMatMul(r, z, w("down", experts, ffn, layerWidth))
-	x = Add(x, Combine(r, Mul(z, BroadcastInDim(rowShares, z.Type.Shape, 0))))
-	losses := []*graph.Value{LoadBalanceLoss(scores, r.Demand, topK), RouterZLoss(logits)}
+	y, _ := primitives.Attention(primitives.RoPE(head("wq"), nil, primitives.RoPEOp{}), primitives.RoPE(head("wk"), nil, primitives.RoPEOp{}), head("wv"), primitives.AttentionParams{})
+	x = primitives.Add(x, primitives.MatMul(primitives.Reshape(y, layerBatch, layerSeq, layerWidth), w("wo", layerWidth, layerWidth)))
+	h = primitives.RMSNorm(x, w("norm2", layerWidth), 1e-5)
+	logits := primitives.MatMul(h, w("router", layerWidth, experts))
+	shares, ids, scores := primitives.Route(primitives.RouteOp{TopK: topK, Renormalize: true}, logits, nil)
+	r := primitives.Prepare(primitives.PrepareOp{Experts: experts, Label: label}, ids)
+	rows, rowShares := primitives.DispatchWeighted(r, h, shares)
+	z := primitives.SwiGLU(primitives.GroupedMatMul(r, rows, w("gate", experts, layerWidth, ffn)), primitives.GroupedMatMul(r, rows, w("up", experts, layerWidth, ffn)))
+	z = primitives.GroupedMatMul(r, z, w("down", experts, ffn, layerWidth))
+	x = primitives.Add(x, primitives.Combine(r, primitives.Mul(z, primitives.BroadcastInDim(rowShares, z.Type.Shape, 0))))
+	losses := []*graph.Value{primitives.LoadBalanceLoss(scores, r.Demand, topK), primitives.RouterZLoss(logits)}
 	for range 12 {
-		x = Add(x, MulScalar(Mul(Tanh(x), x), 0.5))
+		x = primitives.Add(x, primitives.MulScalar(primitives.Mul(primitives.Tanh(x), x), 0.5))
 	}
 	return x, losses
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
 )
@@ -46,7 +46,7 @@ func deep(n int, loop, gradients bool) (*graph.Program, error) {
 				at++
 				return ws[at-1]
 			})
-			return Tanh(x), Add(losses[0], losses[1])
+			return primitives.Tanh(x), primitives.Add(losses[0], losses[1])
 		}
 		var losses *graph.Value
 		if loop {
@@ -63,17 +63,17 @@ func deep(n int, loop, gradients bool) (*graph.Program, error) {
 					start := make([]int, w.Rank())
 					limit := slices.Clone(w.Type.Shape)
 					start[0], limit[0] = l, l+1
-					slice[i] = Reshape(Slice(w, start, limit), list[i].dims...)
+					slice[i] = primitives.Reshape(primitives.Slice(w, start, limit), list[i].dims...)
 				}
 				var loss *graph.Value
 				x, loss = layer(x, slice)
-				parts = append(parts, Reshape(loss, 1))
+				parts = append(parts, primitives.Reshape(loss, 1))
 			}
-			losses = Concatenate(0, parts...)
+			losses = primitives.Concatenate(0, parts...)
 		}
 		out := []*graph.Value{x, losses}
 		if gradients {
-			loss := Add(ReduceSum(x), ReduceSum(losses))
+			loss := primitives.Add(primitives.ReduceSum(x), primitives.ReduceSum(losses))
 			out = append([]*graph.Value{loss}, vjp.Gradients(loss, ws...)...)
 		}
 		return out

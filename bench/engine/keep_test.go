@@ -16,7 +16,7 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
 	"github.com/gomoe/gomoe/internal/testing/toy"
 	"github.com/gomoe/gomoe/lowering"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
@@ -29,20 +29,20 @@ func keptLayer(d graph.DType, transposed bool) (*graph.Program, error) {
 	return graph.Trace("kept", func(t *graph.Tracer) []*graph.Value {
 		x := t.Input("x", d, tokens, hidden)
 		in, out := []int{experts, hidden, ffn}, []int{experts, ffn, hidden}
-		product := GroupedMatMul
+		product := primitives.GroupedMatMul
 		if transposed {
-			in, out, product = out, in, GroupedMatMulTransposed
+			in, out, product = out, in, primitives.GroupedMatMulTransposed
 		}
 		dense := t.Input("dense", d, hidden, hidden)
 		gate, up, down := t.Input("gate", d, in...), t.Input("up", d, in...), t.Input("down", d, out...)
-		x = Add(x, DotGeneral(x, dense, []int{1}, []int{1}, nil, nil))
-		scores := ConvertElementType(Slice(x, []int{0, 0}, []int{tokens, experts}), graph.F32)
-		weights, choice, _ := Route(RouteOp{TopK: 2, Renormalize: true}, scores, nil)
-		r := Prepare(PrepareOp{Experts: experts}, choice)
-		rows, rw := DispatchWeighted(r, x, weights)
-		y := product(r, SwiGLU(product(r, rows, gate), product(r, rows, up)), down)
-		y = Combine(r, ConvertElementType(Mul(ConvertElementType(y, graph.F32), ConvertElementType(BroadcastInDim(rw, y.Type.Shape, 0), graph.F32)), d))
-		return []*graph.Value{ReduceSum(Square(ConvertElementType(y, graph.F32))), y}
+		x = primitives.Add(x, primitives.DotGeneral(x, dense, []int{1}, []int{1}, nil, nil))
+		scores := primitives.ConvertElementType(primitives.Slice(x, []int{0, 0}, []int{tokens, experts}), graph.F32)
+		weights, choice, _ := primitives.Route(primitives.RouteOp{TopK: 2, Renormalize: true}, scores, nil)
+		r := primitives.Prepare(primitives.PrepareOp{Experts: experts}, choice)
+		rows, rw := primitives.DispatchWeighted(r, x, weights)
+		y := product(r, primitives.SwiGLU(product(r, rows, gate), product(r, rows, up)), down)
+		y = primitives.Combine(r, primitives.ConvertElementType(primitives.Mul(primitives.ConvertElementType(y, graph.F32), primitives.ConvertElementType(primitives.BroadcastInDim(rw, y.Type.Shape, 0), graph.F32)), d))
+		return []*graph.Value{primitives.ReduceSum(primitives.Square(primitives.ConvertElementType(y, graph.F32))), y}
 	})
 }
 
@@ -201,8 +201,8 @@ func TestKeptCopiesOfThreads(t *testing.T) {
 						w = []int{1000, 700}
 					}
 					x := t.Input("x", d, m, 700)
-					y := DotGeneral(x, t.Input("w", d, w...), []int{1}, []int{contract}, nil, nil)
-					return []*graph.Value{Add(y, t.Input("y", d, m, 1000))}
+					y := primitives.DotGeneral(x, t.Input("w", d, w...), []int{1}, []int{contract}, nil, nil)
+					return []*graph.Value{primitives.Add(y, t.Input("y", d, m, 1000))}
 				})
 				require.NoError(t, err)
 				host := keptHost(p, 7)
@@ -239,8 +239,8 @@ func TestKeptCopiesOfExperts(t *testing.T) {
 	for _, d := range []graph.DType{graph.BF16, graph.F32} {
 		p, err := graph.Trace("f", func(t *graph.Tracer) []*graph.Value {
 			ids, rows := t.Input("ids", graph.I32, 800, 1), t.Input("rows", d, 800, 40)
-			r := Prepare(PrepareOp{Experts: 2}, ids)
-			return []*graph.Value{Combine(r, Square(GroupedMatMulTransposed(r, Dispatch(r, rows), t.Input("w", d, 2, 2000, 40))))}
+			r := primitives.Prepare(primitives.PrepareOp{Experts: 2}, ids)
+			return []*graph.Value{primitives.Combine(r, primitives.Square(primitives.GroupedMatMulTransposed(r, primitives.Dispatch(r, rows), t.Input("w", d, 2, 2000, 40))))}
 		})
 		require.NoError(t, err)
 		host := keptHost(p, 5)
@@ -281,7 +281,7 @@ func TestKeptCopiesRunInto(t *testing.T) {
 				p, err := graph.Trace("f", func(t *graph.Tracer) []*graph.Value {
 					x, w, b := t.Input("x", d, 60, 300), t.Input("w", d, 200, 300), t.Input("b", d, 60, 200)
 					r := t.Input("r", d, 200, 300)
-					return []*graph.Value{Add(w, r), Add(DotGeneral(x, w, []int{1}, []int{1}, nil, nil), b)}
+					return []*graph.Value{primitives.Add(w, r), primitives.Add(primitives.DotGeneral(x, w, []int{1}, []int{1}, nil, nil), b)}
 				})
 				require.NoError(t, err)
 				j, err := gomoe.Open(t.Context(), p, gomoe.Config{Options: runtime.Options{Threads: threads}})
@@ -338,8 +338,8 @@ func TestKeptCopiesInPlans(t *testing.T) {
 	}
 	p, err := graph.Trace("update", func(t *graph.Tracer) []*graph.Value {
 		x, w := t.Input("x", graph.BF16, 32, 256), t.Input("w", graph.BF16, 256, 256)
-		y := MatMul(x, w)
-		return []*graph.Value{Add(w, DotGeneral(x, y, []int{0}, []int{0}, nil, nil)), MatMul(y, w)}
+		y := primitives.MatMul(x, w)
+		return []*graph.Value{primitives.Add(w, primitives.DotGeneral(x, y, []int{0}, []int{0}, nil, nil)), primitives.MatMul(y, w)}
 	})
 	require.NoError(t, err)
 	for _, c := range []struct {

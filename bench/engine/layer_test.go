@@ -10,7 +10,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
@@ -34,12 +34,12 @@ func moeLayerOf(experts int) (*graph.Program, error) {
 		gate := t.Input("gate", graph.F32, experts, benchHidden, benchFFN)
 		up := t.Input("up", graph.F32, experts, benchHidden, benchFFN)
 		down := t.Input("down", graph.F32, experts, benchFFN, benchHidden)
-		weights, chosen, _ := Route(RouteOp{TopK: benchTopK, Renormalize: true}, MatMul(x, wr), nil)
-		r := Prepare(PrepareOp{Experts: experts}, chosen)
-		rows, rw := DispatchWeighted(r, x, weights)
-		y := GroupedMatMul(r, SwiGLU(GroupedMatMul(r, rows, gate), GroupedMatMul(r, rows, up)), down)
-		out := Combine(r, Mul(y, BroadcastInDim(rw, y.Type.Shape, 0)))
-		return []*graph.Value{MulScalar(ReduceSum(Square(out)), 0.5), out}
+		weights, chosen, _ := primitives.Route(primitives.RouteOp{TopK: benchTopK, Renormalize: true}, primitives.MatMul(x, wr), nil)
+		r := primitives.Prepare(primitives.PrepareOp{Experts: experts}, chosen)
+		rows, rw := primitives.DispatchWeighted(r, x, weights)
+		y := primitives.GroupedMatMul(r, primitives.SwiGLU(primitives.GroupedMatMul(r, rows, gate), primitives.GroupedMatMul(r, rows, up)), down)
+		out := primitives.Combine(r, primitives.Mul(y, primitives.BroadcastInDim(rw, y.Type.Shape, 0)))
+		return []*graph.Value{primitives.MulScalar(primitives.ReduceSum(primitives.Square(out)), 0.5), out}
 	})
 }
 

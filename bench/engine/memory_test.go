@@ -14,7 +14,7 @@ import (
 	"github.com/gomoe/gomoe/internal/testing/toy"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/engine"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/vjp"
 )
@@ -122,8 +122,8 @@ func TestMemoryOfWorkspaces(t *testing.T) {
 	}
 	attention := func(in func(t *graph.Tracer, name string, shape ...int) *graph.Value) func(t *graph.Tracer) []*graph.Value {
 		return func(t *graph.Tracer) []*graph.Value {
-			out, _ := Attention(in(t, "q", 1, 1536, 2, 64), in(t, "k", 1, 1536, 2, 64), in(t, "v", 1, 1536, 2, 64), AttentionParams{})
-			return []*graph.Value{ReduceSum(ConvertElementType(out, graph.F32))}
+			out, _ := primitives.Attention(in(t, "q", 1, 1536, 2, 64), in(t, "k", 1, 1536, 2, 64), in(t, "v", 1, 1536, 2, 64), primitives.AttentionParams{})
+			return []*graph.Value{primitives.ReduceSum(primitives.ConvertElementType(out, graph.F32))}
 		}
 	}
 	var all, workspaces int64
@@ -137,24 +137,28 @@ func TestMemoryOfWorkspaces(t *testing.T) {
 		{"attention of bf16", false, attention(half)},
 		{"attention of bf16 and gradient", true, attention(half)},
 		{"product of bf16", false, func(t *graph.Tracer) []*graph.Value {
-			return []*graph.Value{MatMul(half(t, "x", 300, 1100), half(t, "w", 1100, 700))}
+			return []*graph.Value{primitives.MatMul(half(t, "x", 300, 1100), half(t, "w", 1100, 700))}
 		}},
 		{"product of f32, transposed", false, func(t *graph.Tracer) []*graph.Value {
-			return []*graph.Value{DotGeneral(single(t, "x", 300, 600), single(t, "w", 400, 600), []int{1}, []int{1}, nil, nil)}
+			return []*graph.Value{primitives.DotGeneral(single(t, "x", 300, 600), single(t, "w", 400, 600), []int{1}, []int{1}, nil, nil)}
 		}},
 		{"product of two types", false, func(t *graph.Tracer) []*graph.Value {
-			return []*graph.Value{MatMulAs(graph.F32, single(t, "x", 300, 600), half(t, "w", 600, 400))}
+			return []*graph.Value{primitives.MatMulAs(graph.F32, single(t, "x", 300, 600), half(t, "w", 600, 400))}
 		}},
-		{"softmax of bf16", false, func(t *graph.Tracer) []*graph.Value { return []*graph.Value{Softmax(half(t, "x", 500, 500), 1)} }},
-		{"sum of bf16", false, func(t *graph.Tracer) []*graph.Value { return []*graph.Value{ReduceSum(half(t, "x", 500, 500))} }},
+		{"softmax of bf16", false, func(t *graph.Tracer) []*graph.Value {
+			return []*graph.Value{primitives.Softmax(half(t, "x", 500, 500), 1)}
+		}},
+		{"sum of bf16", false, func(t *graph.Tracer) []*graph.Value {
+			return []*graph.Value{primitives.ReduceSum(half(t, "x", 500, 500))}
+		}},
 		{"layer of experts of bf16", true, func(t *graph.Tracer) []*graph.Value {
 			x := half(t, "x", 256, 256)
-			weights, experts, _ := Route(RouteOp{TopK: 2}, MatMulAs(graph.F32, x, half(t, "router", 256, 2)), nil)
-			r := Prepare(PrepareOp{Experts: 2}, experts)
-			rows, rw := DispatchWeighted(r, x, weights)
-			y := GroupedMatMul(r, SwiGLU(GroupedMatMul(r, rows, half(t, "gate", 2, 256, 512)), GroupedMatMul(r, rows, half(t, "up", 2, 256, 512))), half(t, "down", 2, 512, 256))
-			y = Combine(r, ConvertElementType(Mul(ConvertElementType(y, graph.F32), ConvertElementType(BroadcastInDim(rw, y.Type.Shape, 0), graph.F32)), graph.BF16))
-			return []*graph.Value{ReduceSum(Square(ConvertElementType(y, graph.F32)))}
+			weights, experts, _ := primitives.Route(primitives.RouteOp{TopK: 2}, primitives.MatMulAs(graph.F32, x, half(t, "router", 256, 2)), nil)
+			r := primitives.Prepare(primitives.PrepareOp{Experts: 2}, experts)
+			rows, rw := primitives.DispatchWeighted(r, x, weights)
+			y := primitives.GroupedMatMul(r, primitives.SwiGLU(primitives.GroupedMatMul(r, rows, half(t, "gate", 2, 256, 512)), primitives.GroupedMatMul(r, rows, half(t, "up", 2, 256, 512))), half(t, "down", 2, 512, 256))
+			y = primitives.Combine(r, primitives.ConvertElementType(primitives.Mul(primitives.ConvertElementType(y, graph.F32), primitives.ConvertElementType(primitives.BroadcastInDim(rw, y.Type.Shape, 0), graph.F32)), graph.BF16))
+			return []*graph.Value{primitives.ReduceSum(primitives.Square(primitives.ConvertElementType(y, graph.F32)))}
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

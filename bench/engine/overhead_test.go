@@ -9,7 +9,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 )
 
@@ -20,7 +20,7 @@ func scalarProgram() (*graph.Program, error) {
 		x, y := t.Input("x", graph.F32), t.Input("y", graph.F32)
 		v := x
 		for range 5 {
-			v = Add(Mul(Tanh(v), y), Sub(x, v))
+			v = primitives.Add(primitives.Mul(primitives.Tanh(v), y), primitives.Sub(x, v))
 		}
 		return []*graph.Value{v}
 	})
@@ -68,9 +68,9 @@ func BenchmarkScalarProgram(b *testing.B) {
 func BenchmarkChain(b *testing.B) {
 	p, err := graph.Trace("chain", func(t *graph.Tracer) []*graph.Value {
 		x, y, row := t.Input("x", graph.F32, 4096, 1024), t.Input("y", graph.F32, 4096, 1024), t.Input("row", graph.F32, 1024)
-		v := Add(Mul(x, BroadcastInDim(row, x.Type.Shape, 1)), y)
-		v = Mul(MulScalar(v, 0.5), Sub(v, y))
-		return []*graph.Value{Max(AddScalar(v, 1), x)}
+		v := primitives.Add(primitives.Mul(x, primitives.BroadcastInDim(row, x.Type.Shape, 1)), y)
+		v = primitives.Mul(primitives.MulScalar(v, 0.5), primitives.Sub(v, y))
+		return []*graph.Value{primitives.Max(primitives.AddScalar(v, 1), x)}
 	})
 	require.NoError(b, err)
 	for _, c := range []struct {

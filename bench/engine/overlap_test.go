@@ -18,7 +18,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/lowering"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
@@ -35,13 +35,13 @@ func moeStack(layers int) (*graph.Program, error) {
 			}
 			wr, gate, up := weight("router", hidden, experts), weight("gate", experts, hidden, ffn), weight("up", experts, hidden, ffn)
 			down := weight("down", experts, ffn, hidden)
-			weights, chosen, _ := Route(RouteOp{TopK: benchTopK, Renormalize: true}, MatMul(x, wr), nil)
-			r := Prepare(PrepareOp{Experts: experts}, chosen)
-			rows, rw := DispatchWeighted(r, x, weights)
-			y := GroupedMatMul(r, SwiGLU(GroupedMatMul(r, rows, gate), GroupedMatMul(r, rows, up)), down)
-			x = Add(x, Combine(r, Mul(y, BroadcastInDim(rw, y.Type.Shape, 0))))
+			weights, chosen, _ := primitives.Route(primitives.RouteOp{TopK: benchTopK, Renormalize: true}, primitives.MatMul(x, wr), nil)
+			r := primitives.Prepare(primitives.PrepareOp{Experts: experts}, chosen)
+			rows, rw := primitives.DispatchWeighted(r, x, weights)
+			y := primitives.GroupedMatMul(r, primitives.SwiGLU(primitives.GroupedMatMul(r, rows, gate), primitives.GroupedMatMul(r, rows, up)), down)
+			x = primitives.Add(x, primitives.Combine(r, primitives.Mul(y, primitives.BroadcastInDim(rw, y.Type.Shape, 0))))
 		}
-		return []*graph.Value{MulScalar(ReduceSum(Square(x)), 0.5)}
+		return []*graph.Value{primitives.MulScalar(primitives.ReduceSum(primitives.Square(x)), 0.5)}
 	})
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
 	"github.com/gomoe/gomoe/internal/testing/numbers"
 	"github.com/gomoe/gomoe/nn"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/quant"
 	"github.com/gomoe/gomoe/runtime"
 )
@@ -50,12 +50,12 @@ func promptProgram(d graph.DType) (p *graph.Program, donated map[string]int, err
 			s := s.In(string(rune('a'+l)), "")
 			norm := nn.RMSNorm{Epsilon: 1e-5}
 			heads := nn.Attention{Heads: promptHeads, KVHeads: promptHeads, Width: promptWidth / promptHeads, Norm: nn.Together, Epsilon: 1e-5}
-			x = Add(x, heads.Apply(s.In("attention", ""), norm.Apply(s.In("norm1", ""), x), st))
-			experts := nn.MoE{Experts: promptExperts, Width: promptFFN, Route: RouteOp{TopK: promptTopK}}
+			x = primitives.Add(x, heads.Apply(s.In("attention", ""), norm.Apply(s.In("norm1", ""), x), st))
+			experts := nn.MoE{Experts: promptExperts, Width: promptFFN, Route: primitives.RouteOp{TopK: promptTopK}}
 			y, _ := experts.Apply(s.In("experts", ""), norm.Apply(s.In("norm2", ""), x))
-			x = Add(x, y)
+			x = primitives.Add(x, y)
 		}
-		out := []*graph.Value{SliceInDim(x, 1, promptTokens-1, promptTokens)}
+		out := []*graph.Value{primitives.SliceInDim(x, 1, promptTokens-1, promptTokens)}
 		for _, r := range s.Routed() {
 			out = append(out, r.Counts)
 		}

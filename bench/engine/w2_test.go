@@ -15,7 +15,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/testing/toy"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 )
 
@@ -33,11 +33,11 @@ func decodeLayer(d graph.DType, tokens int) (*graph.Program, error) {
 		gate := t.Input("gate", d, decodeExperts, decodeFFN, decodeHidden)
 		up := t.Input("up", d, decodeExperts, decodeFFN, decodeHidden)
 		down := t.Input("down", d, decodeExperts, decodeHidden, decodeFFN)
-		weights, experts, _ := Route(RouteOp{TopK: decodeTopK, Renormalize: true}, MatMul(x, wr), nil)
-		r := Prepare(PrepareOp{Experts: decodeExperts}, experts)
-		rows, rw := DispatchWeighted(r, x, weights)
-		y := GroupedMatMulTransposed(r, SwiGLU(GroupedMatMulTransposed(r, rows, gate), GroupedMatMulTransposed(r, rows, up)), down)
-		return []*graph.Value{Combine(r, Mul(y, BroadcastInDim(rw, y.Type.Shape, 0))), experts}
+		weights, experts, _ := primitives.Route(primitives.RouteOp{TopK: decodeTopK, Renormalize: true}, primitives.MatMul(x, wr), nil)
+		r := primitives.Prepare(primitives.PrepareOp{Experts: decodeExperts}, experts)
+		rows, rw := primitives.DispatchWeighted(r, x, weights)
+		y := primitives.GroupedMatMulTransposed(r, primitives.SwiGLU(primitives.GroupedMatMulTransposed(r, rows, gate), primitives.GroupedMatMulTransposed(r, rows, up)), down)
+		return []*graph.Value{primitives.Combine(r, primitives.Mul(y, primitives.BroadcastInDim(rw, y.Type.Shape, 0))), experts}
 	})
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/world"
@@ -27,8 +27,8 @@ import (
 // oneToken is a layer without experts' matrices for one token, which chooses 8 of 16 experts.
 func oneToken(b *testing.B, exchange ep.Exchange) *graph.Program {
 	p, err := graph.Trace("token", func(t *graph.Tracer) []*graph.Value {
-		r := Prepare(PrepareOp{Experts: 16, Exchange: exchange}, t.Input("ids", graph.I32, 1, 8))
-		return []*graph.Value{Combine(r, Dispatch(r, t.Input("x", graph.F32, 1, 7168)))}
+		r := primitives.Prepare(primitives.PrepareOp{Experts: 16, Exchange: exchange}, t.Input("ids", graph.I32, 1, 8))
+		return []*graph.Value{primitives.Combine(r, primitives.Dispatch(r, t.Input("x", graph.F32, 1, 7168)))}
 	})
 	require.NoError(b, err)
 	return p

@@ -13,7 +13,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/measure"
 	"github.com/gomoe/gomoe/lowering/ops"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/world"
@@ -43,8 +43,8 @@ func (s exchangeSizes) program(ranks int) (*graph.Program, error) {
 	return graph.Trace("exchange", func(t *graph.Tracer) []*graph.Value {
 		x := t.Input("x", graph.BF16, s.tokens*ranks, s.width)
 		experts := t.Input("experts", graph.I32, s.tokens*ranks, s.topK)
-		r := Prepare(PrepareOp{Experts: s.experts}, experts)
-		return []*graph.Value{Combine(r, Dispatch(r, x)).Named("out")}
+		r := primitives.Prepare(primitives.PrepareOp{Experts: s.experts}, experts)
+		return []*graph.Value{primitives.Combine(r, primitives.Dispatch(r, x)).Named("out")}
 	})
 }
 

@@ -26,11 +26,11 @@ func buildersOf(builders, prim string) []string {
 	return out
 }
 
-// goOf returns the Go call of a primitive, and the primitive's type.
+// goOf returns the Go calls of a primitive.
 func goOf(builders string, p graph.Primitive) string {
 	list := buildersOf(builders, p.Name())
 	if len(list) == 0 {
-		return fmt.Sprintf("Go: no builder, being what derivatives are made of; the type is `%T`.\n\n", p)
+		return "Go: no builder; derivatives apply it.\n\n"
 	}
-	return fmt.Sprintf("Go, the type being `%T`:\n\n```go\n%s\n```\n\n", p, strings.Join(list, "\n"))
+	return fmt.Sprintf("Go:\n\n```go\n%s\n```\n\n", strings.Join(list, "\n"))
 }

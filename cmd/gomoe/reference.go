@@ -118,11 +118,8 @@ for storage and transport: of the operations on t, those that move or select
 elements take them, and convert_element_type makes and reads them; all others
 refuse them. The cotangent of an 8-bit float is f32.
 
-Under Go stand the functions that build a primitive, inside graph.Trace, its own
-first. Each returns values of the trace that its arguments belong to; with
-` + "`" + `import . "github.com/gomoe/gomoe/primitives"` + "`" + ` the package's name is left out.
-The primitive's type has its parameters as fields, ` + "`top_k`" + ` being TopK, and
-graph.Apply(p, args...) applies any p of it.
+Under Go are the functions that build a primitive inside graph.Trace, its own first.
+Each returns values of the trace that its arguments belong to.
 
 Under Placement, every line shows the arguments and results of the example on a
 mesh a=2 when one of its inputs is split: ` + "`@a`" + ` is a dimension split over a,

@@ -6,7 +6,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
 )
@@ -21,8 +21,8 @@ type model struct {
 
 // layer holds the settings common to all MoE layers of the job; 16 is the alignment of the
 // original.
-func (m model) layer(l int) PrepareOp {
-	return PrepareOp{Experts: m.experts, Align: 16, Exchange: m.exchange, Label: fmt.Sprintf("layer%d", l)}
+func (m model) layer(l int) primitives.PrepareOp {
+	return primitives.PrepareOp{Experts: m.experts, Align: 16, Exchange: m.exchange, Label: fmt.Sprintf("layer%d", l)}
 }
 
 // program returns the traced job: its results are the loss, the output [T,H_out], and the gradients
@@ -39,12 +39,12 @@ func (m model) program() (*graph.Program, error) {
 			wrt = append(wrt, kernels)
 
 			end := t.Scope("layers.%d", l)
-			r := Prepare(m.layer(l), idx)
-			rows, rowWeights := DispatchWeighted(r, x, weights)
-			x = Combine(r, weigh(GroupedMatMul(r, rows, kernels), rowWeights))
+			r := primitives.Prepare(m.layer(l), idx)
+			rows, rowWeights := primitives.DispatchWeighted(r, x, weights)
+			x = primitives.Combine(r, weigh(primitives.GroupedMatMul(r, rows, kernels), rowWeights))
 			end()
 		}
-		loss := MulScalar(ReduceSum(Square(ConvertElementType(x, graph.F32))), 0.5).Named("loss")
+		loss := primitives.MulScalar(primitives.ReduceSum(primitives.Square(primitives.ConvertElementType(x, graph.F32))), 0.5).Named("loss")
 		out := []*graph.Value{loss, x.Named("out")}
 		for i, g := range vjp.Gradients(loss, wrt...) {
 			out = append(out, g.Named("grad_"+wrt[i].Name))
@@ -55,8 +55,8 @@ func (m model) program() (*graph.Program, error) {
 
 // weigh multiplies rows by their weights in f32 and rounds back.
 func weigh(rows, w *graph.Value) *graph.Value {
-	y := Mul(ConvertElementType(rows, graph.F32), BroadcastInDim(w, rows.Type.Shape, 0))
-	return ConvertElementType(y, rows.Type.DType)
+	y := primitives.Mul(primitives.ConvertElementType(rows, graph.F32), primitives.BroadcastInDim(w, rows.Type.Shape, 0))
+	return primitives.ConvertElementType(y, rows.Type.DType)
 }
 
 // placed shards tokens over every axis of the mesh, or over every axis but ep if they are whole

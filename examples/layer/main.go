@@ -8,7 +8,7 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/graph"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -19,12 +19,12 @@ func main() {
 		router := t.Input("router", graph.F32, 4, 4) // 4 experts
 		w := t.Input("w", graph.F32, 4, 4, 4)        // one matrix per expert
 
-		weights, experts, _ := Route(RouteOp{TopK: 2, Renormalize: true}, MatMul(x, router), nil) // two experts per token
-		r := Prepare(PrepareOp{Experts: 4}, experts)                                              // who sends which token where
-		rows, rowWeights := DispatchWeighted(r, x, weights)                                       // tokens travel to their experts
-		y := GroupedMatMul(r, rows, w)                                                            // each expert multiplies its rows
-		y = Mul(y, BroadcastInDim(rowWeights, y.Type.Shape, 0))                                   // times the router's weights
-		return []*graph.Value{Combine(r, y).Named("out")}                                         // and return, added up per token
+		weights, experts, _ := primitives.Route(primitives.RouteOp{TopK: 2, Renormalize: true}, primitives.MatMul(x, router), nil) // two experts per token
+		r := primitives.Prepare(primitives.PrepareOp{Experts: 4}, experts)                                                         // who sends which token where
+		rows, rowWeights := primitives.DispatchWeighted(r, x, weights)                                                             // tokens travel to their experts
+		y := primitives.GroupedMatMul(r, rows, w)                                                                                  // each expert multiplies its rows
+		y = primitives.Mul(y, primitives.BroadcastInDim(rowWeights, y.Type.Shape, 0))                                              // times the router's weights
+		return []*graph.Value{primitives.Combine(r, y).Named("out")}                                                               // and return, added up per token
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -157,17 +157,17 @@ func (r *rewriter) equation(t *graph.Tracer, e *graph.Eqn, in []*graph.Value) []
 	// Summands of 16 bits would be rounded before being added.
 	for i, v := range in {
 		if narrow(v) {
-			in[i] = pr.ConvertElementType(v, graph.F32)
+			in[i] = primitives.ConvertElementType(v, graph.F32)
 		}
 	}
 	out := t.Apply(q, in...)
 	for i, v := range out {
 		was := e.Out[i]
 		if narrow(was) || !r.placedNext(was) {
-			out[i] = pr.ShardingConstraint(v, entries(dec.Out[i])...)
+			out[i] = primitives.ShardingConstraint(v, entries(dec.Out[i])...)
 		}
 		if narrow(was) {
-			out[i] = pr.ConvertElementType(out[i], was.Type.DType)
+			out[i] = primitives.ConvertElementType(out[i], was.Type.DType)
 		}
 	}
 	return out
@@ -191,11 +191,12 @@ func (r *rewriter) placedNext(v *graph.Value) bool {
 	if r.inside || len(r.uses[v]) != 1 || r.uses[v][0] == nil {
 		return false
 	}
-	switch p := r.uses[v][0].Prim.(type) {
-	case graph.PlaceLikeOp:
+	switch p := r.uses[v][0].Prim; primitives.NameOf(p) {
+	case "place_like":
 		return r.uses[v][0].In[0] == v
-	case pr.ShardingConstraintOp:
-		return !strings.Contains(p.Spec, "{")
+	case "sharding_constraint":
+		to, err := graph.ParamsOf[struct{ Spec string }](p)
+		return err == nil && !strings.Contains(to.Spec, "{")
 	}
 	return false
 }
@@ -219,9 +220,9 @@ func travels(p graph.Primitive) error {
 	var wire graph.DType
 	var receive int
 	switch p := p.(type) {
-	case pr.PrepareOp:
+	case primitives.PrepareOp:
 		home, wire, receive = p.Exchange, p.Wire, p.Receive
-	case pr.DispatchOp:
+	case primitives.DispatchOp:
 		home, wire, receive = p.Exchange, p.Wire, p.Receive
 	}
 	switch {

@@ -45,7 +45,7 @@ func apply[T uint8 | uint32 | int32 | int64 | float32 | float64](op string, x []
 	case op == "square":
 		dst[0] = a * a
 		return y, true
-	case len(x) != 2:
+	case len(x) != 2 || x[1].Type.DType != y.Type.DType:
 		return y, false
 	}
 	b := array.Data[T](x[1])[0]

@@ -51,23 +51,21 @@ func element(c float64, d graph.DType) array.Array {
 // only functions with results determined by IEEE 754 or integer arithmetic, not by the
 // last bits of a library.
 func evaluate(p graph.Primitive, x []array.Array) (array.Array, bool) {
-	switch p := p.(type) {
-	case primitives.BroadcastInDimOp, primitives.ReshapeOp, primitives.TransposeOp, primitives.StopGradientOp:
+	switch name := primitives.NameOf(p); name {
+	case "broadcast_in_dim", "reshape", "transpose", "stop_gradient":
 		return x[0], true // these only move elements
-	case graph.AddAnyOp:
+	case "add_any":
 		// From left to right; 16-bit elements are added in f32 and rounded once. For two
 		// elements that is plain addition.
 		if len(x) == 2 {
 			return arithmetic("add", x)
 		}
 		return x[0], len(x) == 1
-	case primitives.ConvertElementTypeOp:
-		y := array.New(graph.T(p.DType))
-		return y, array.Convert(y, x[0]) == nil
-	case primitives.UnaryOp:
-		return arithmetic(p.Name(), x)
-	case primitives.BinaryOp:
-		return arithmetic(p.Name(), x)
+	case "convert_element_type":
+		to, err := graph.ParamsOf[struct{ DType graph.DType }](p)
+		y := array.New(graph.T(to.DType))
+		return y, err == nil && array.Convert(y, x[0]) == nil
+	default:
+		return arithmetic(name, x)
 	}
-	return array.Array{}, false
 }

@@ -18,7 +18,7 @@ import (
 // completes pending sums.
 func identities(p *graph.Program) (*graph.Program, error) {
 	return rewrite(p, func(t *graph.Tracer, e *graph.Eqn, in []*graph.Value) []*graph.Value {
-		x := same(t, e.Prim, in)
+		x := same(e.Prim, in)
 		if x == nil {
 			return nil
 		}
@@ -30,36 +30,38 @@ func identities(p *graph.Program) (*graph.Program, error) {
 }
 
 // same returns the value equal to p applied to these arguments, nil if there is none.
-func same(t *graph.Tracer, p graph.Primitive, in []*graph.Value) *graph.Value {
-	switch p := p.(type) {
-	case primitives.StopGradientOp:
+func same(p graph.Primitive, in []*graph.Value) *graph.Value {
+	switch name := primitives.NameOf(p); name {
+	case "stop_gradient":
 		return in[0] // programs are differentiated before being optimised, so nothing is left to stop
-	case graph.AddAnyOp:
+	case "add_any":
 		if len(in) == 1 {
 			return in[0] // a sum of one term
 		}
-	case graph.PlaceLikeOp:
-		if d := definition[graph.PlaceLikeOp](in[0]); d != nil && d.In[1] == in[1] {
+	case "place_like":
+		if d := definition("place_like", in[0]); d != nil && d.In[1] == in[1] {
 			return in[0] // it already has that placement
 		}
-	case primitives.ReshapeOp:
-		if len(in) == 1 && slices.Equal(p.Shape, in[0].Type.Shape) {
+	case "reshape":
+		to, err := graph.ParamsOf[struct{ Shape []int }](p)
+		if err == nil && len(in) == 1 && slices.Equal(to.Shape, in[0].Type.Shape) {
 			return in[0] // elements stay in order
 		}
-	case primitives.TransposeOp:
-		return permuted(t, p.Permutation, in[0])
-	case primitives.ConvertElementTypeOp:
+	case "transpose":
+		return permuted(p, in[0])
+	case "convert_element_type":
 		// For integers the conversion completes pending sums.
-		if d := in[0].Type.DType; p.DType == d && d.IsFloat() {
+		to, err := graph.ParamsOf[struct{ DType graph.DType }](p)
+		if d := in[0].Type.DType; err == nil && to.DType == d && d.IsFloat() {
 			return in[0]
 		}
-	case primitives.UnaryOp:
+	case "neg":
 		// -(-x) flips the sign bit twice; for an integer it wraps twice.
-		if d := definition[primitives.UnaryOp](in[0]); p.Name() == "neg" && d != nil && d.Prim.Name() == "neg" {
+		if d := definition("neg", in[0]); d != nil {
 			return d.In[0]
 		}
-	case primitives.BinaryOp:
-		return unscaled(p.Name(), in[0], in[1])
+	case "mul", "div":
+		return unscaled(name, in[0], in[1])
 	}
 	return nil
 }
@@ -83,33 +85,35 @@ func unscaled(op string, x, y *graph.Value) *graph.Value {
 	return nil
 }
 
-// permuted returns the transpose of x, merged with the transpose defining x, if any. It
+// permuted returns the transpose p of x, merged with the transpose defining x, if any. It
 // returns nil if that gives the same equation again.
-func permuted(t *graph.Tracer, perm []int, x *graph.Value) *graph.Value {
-	inner := definition[primitives.TransposeOp](x)
-	if inner != nil {
-		q := inner.Prim.(primitives.TransposeOp).Permutation
+func permuted(p graph.Primitive, x *graph.Value) *graph.Value {
+	order, err := graph.ParamsOf[struct{ Permutation []int }](p)
+	perm := order.Permutation
+	inner := definition("transpose", x)
+	if inner != nil && err == nil {
+		order, err = graph.ParamsOf[struct{ Permutation []int }](inner.Prim)
 		both := make([]int, len(perm))
 		for i, d := range perm {
-			both[i] = q[d]
+			both[i] = order.Permutation[d]
 		}
 		x, perm = inner.In[0], both
 	}
 	switch {
+	case err != nil:
+		return nil
 	case slices.IsSorted(perm): // every dimension is in its place
 		return x
 	case inner != nil:
-		return t.Apply(primitives.TransposeOp{Permutation: perm}, x)[0]
+		return primitives.Transpose(x, perm...)
 	}
 	return nil
 }
 
-// definition returns the equation defining v if its primitive is a P.
-func definition[P graph.Primitive](v *graph.Value) *graph.Eqn {
-	if v.Def != nil {
-		if _, ok := v.Def.Prim.(P); ok {
-			return v.Def
-		}
+// definition returns the equation defining v if its primitive is the one with the name.
+func definition(name string, v *graph.Value) *graph.Eqn {
+	if v.Def != nil && primitives.NameOf(v.Def.Prim) == name {
+		return v.Def
 	}
 	return nil
 }

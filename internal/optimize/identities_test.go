@@ -1,6 +1,29 @@
 package optimize
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/graph"
+)
+
+// mul is an operation of another package with the name of the library's product.
+type mul struct{}
+
+func (mul) Name() string                                { return "mul" }
+func (mul) Infer(in []graph.Type) ([]graph.Type, error) { return in[:1], nil }
+
+func TestOtherPrimitives(t *testing.T) {
+	p, err := graph.Trace("p", func(tr *graph.Tracer) []*graph.Value {
+		one := graph.FullOp{Value: 1, DType: graph.F32}
+		return []*graph.Value{tr.Apply(mul{}, tr.Input("x", graph.F32), tr.Apply(one)[0])[0]}
+	})
+	require.NoError(t, err)
+	q, err := identities(p)
+	require.NoError(t, err)
+	require.Equal(t, "mul", q.Out[0].Def.Prim.Name())
+}
 
 func TestIdentities(t *testing.T) {
 	unchanged := func(name, body string) rewrites { return rewrites{name, body, body} }

@@ -193,6 +193,8 @@ func problems(f file) []string {
 			at(s, "%v", err)
 		case path == "C":
 			at(s, "imports C; the module is built without cgo")
+		case path == module+"/primitives" && s.Name != nil && s.Name.Name != "_":
+			at(s, "imports primitives as %s; its operations are written primitives.MatMul everywhere", s.Name.Name)
 		case !f.test():
 			if why := forbidden(f.pkg, path); why != "" {
 				at(s, "%s", why)
@@ -317,6 +319,8 @@ func TestRules(t *testing.T) {
 		{"newcomer/a.go", "import _ \"github.com/gomoe/gomoe/graph\"", `newcomer/a.go:2: package "newcomer" is not in the table`},
 		{"newcomer/a.go", "import _ \"github.com/gomoe/gomoe-other/graph\"", ""},
 		{"ep/a_test.go", "import \"C\"", "ep/a_test.go:2: imports C"},
+		{"nn/a.go", "import \"github.com/gomoe/gomoe/primitives\"", ""},
+		{"nn/a_test.go", "import . \"github.com/gomoe/gomoe/primitives\"", "nn/a_test.go:2: imports primitives as .; its"},
 		{"ep/a.go", "func init() {}", "ep/a.go:2: an init function"},
 		{"ep/a.go", "type T int\nfunc (T) init() {}\nvar _ = T(0)", ""},
 		{"ep/a.go", "//go:embed all.txt\nvar all string", ""},

@@ -105,8 +105,9 @@ func imports() map[string][]string {
 		"metal/internal/clangtest":   {"metal/internal/emu"},
 		"metal/metaltest":            {anything},
 		"metal/measure":              {"graph", "array", "sharding", "lowering", "lowering/ops", "", "metal/counts", "metal/kernels", "runtime"},
-		"primitives":                 {"graph", "array", "vjp", "sharding", "collective", "exec", "lowering", "lowering/ops", "ep", "internal/kernel", "internal/kernel/attention", "internal/kernel/blocks", "internal/kernel/gemm", "internal/kernel/norm", "internal/kernel/pack", "internal/kernel/random", "internal/kernel/vector", "quant"},
+		"primitives":                 {"graph", "array", "vjp", "sharding", "collective", "exec", "lowering", "lowering/ops", "ep", "internal/kernel", "internal/kernel/attention", "internal/kernel/blocks", "internal/kernel/gemm", "internal/kernel/norm", "internal/kernel/pack", "internal/kernel/random", "internal/kernel/vector", "internal/work", "quant"},
 		"internal/testing/fuzzprog":  {anything},
+		"internal/work":              {"array", "exec", "internal/kernel/pack"},
 		"internal/optimize":          {"graph", "array", "primitives"},          // between graph and the engines, which know no primitive
 		"internal/exact":             {"ep", "graph", "primitives", "sharding"}, // before placement, which it asks on another mesh
 		"internal/testing/late":      {"graph", "array", "exec", "lowering", "runtime"},
@@ -146,6 +147,7 @@ func readOnly() map[string]string {
 	return map[string]string{
 		"array.e4m3Values":           "the values of the 256 codes, looked up for every element",
 		"array.e5m2Values":           "the values of the 256 codes, looked up for every element",
+		"primitives.elementwiseRows": "the table of elementwise functions; arrays are no constants",
 		"train/picture.rawColor":     color,
 		"train/picture.smoothColor":  color,
 		"train/picture.heldColor":    color,

@@ -6,7 +6,6 @@ import (
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering/ops"
-	"github.com/gomoe/gomoe/primitives"
 )
 
 // along serves operations along the lines of an axis.
@@ -46,8 +45,15 @@ func alongProgram(in *Instr) (*Program, error) {
 	var function string
 	var axis, extra, threads int
 	args := []Arg{In(0), Out(0)}
-	switch p := in.Prim.(type) {
-	case primitives.CumSumOp:
+	switch in.Op {
+	case ops.CumSum:
+		p, err := paramsOf[struct {
+			Axis    int
+			Reverse bool
+		}](in.Prim)
+		if err != nil {
+			return nil, err
+		}
 		function, axis, threads = "running_sum", p.Axis, 1
 		if p.Reverse {
 			extra = 1
@@ -55,7 +61,11 @@ func alongProgram(in *Instr) (*Program, error) {
 		if x.DType.IsFloat() {
 			tolerance = nearly(0x1p-23, "sums of pairs of floats have 48 bits and the host's 53, which may round otherwise")
 		}
-	case primitives.ArgExtremeOp:
+	case ops.ArgMax, ops.ArgMin:
+		p, err := paramsOf[struct{ Axis int }](in.Prim)
+		if err != nil {
+			return nil, err
+		}
 		function, axis, threads = "extreme_place", p.Axis, 32
 		if in.Op == ops.ArgMin {
 			extra = 1
@@ -63,11 +73,13 @@ func alongProgram(in *Instr) (*Program, error) {
 		if out.DType != graph.I32 && out.DType != graph.U32 {
 			return nil, refuse("places of %s, only of i32 and u32", out.DType)
 		}
-	case primitives.IotaOp:
+	case ops.Iota:
+		p, err := paramsOf[struct{ Dimension int }](in.Prim)
+		if err != nil {
+			return nil, err
+		}
 		function, axis, args, threads = "number", p.Dimension, []Arg{Out(0)}, out.Shape[p.Dimension]
 		extra = in.Start(in.Results[0], axis)
-	default:
-		return nil, refuse("%s made by %T", in.Name(), in.Prim)
 	}
 	outer, n, inner := x.Around(axis)
 	lines := outer * inner

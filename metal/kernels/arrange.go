@@ -3,8 +3,9 @@ package kernels
 import (
 	"slices"
 
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/lowering/ops"
-	"github.com/gomoe/gomoe/primitives"
 )
 
 // arrange serves operations that only move or repeat elements.
@@ -19,88 +20,33 @@ func arrange() Kernel {
 	}
 }
 
+// rearrangement is a primitive whose result consists of boxes of elements of its arguments.
+type rearrangement interface {
+	Boxes(a *exec.Args, move func(a *exec.Args, arg int, shape []int, toAt int, to []int, fromAt int, from []int))
+}
+
 func arrangeProgram(in *Instr) (*Program, error) {
-	out := in.Results[0].Type
-	whole := rowMajor(out.Shape)
-	first := in.Args[0].Type.Shape
-	b := box{shape: out.Shape, to: whole}
 	switch in.Op { // only these instructions, not those that something else was lowered to
 	case ops.ShardPart:
 		return in.shardPart()
 	case ops.Copy:
-		n := out.Len()
-		return in.boxes([]box{{shape: []int{n}, to: []int{1}, from: []int{1}}}, []int{0})
+		return in.boxes([]box{line1(in.Results[0].Type.Len())}, []int{0})
 	}
-	switch p := in.Prim.(type) {
-	case primitives.BroadcastInDimOp:
-		b.from = make([]int, len(out.Shape))
-		n := 1
-		for i := len(p.Dims) - 1; i >= 0; i-- {
-			if first[i] == out.Shape[p.Dims[i]] {
-				b.from[p.Dims[i]] = n
-			}
-			n *= first[i]
-		}
-	case primitives.TransposeOp:
-		from := rowMajor(first)
-		for _, d := range p.Permutation {
-			b.from = append(b.from, from[d])
-		}
-	case primitives.SliceOp:
-		b.from = rowMajor(first)
-		for d := range b.from {
-			b.fromBegin += p.StartIndices[d] * b.from[d]
-			if len(p.Strides) > 0 {
-				b.from[d] *= p.Strides[d]
-			}
-		}
-	case primitives.ReverseOp:
-		b.from = rowMajor(first)
-		for _, d := range p.Dimensions {
-			b.fromBegin += (first[d] - 1) * b.from[d]
-			b.from[d] = -b.from[d]
-		}
-	case primitives.ConcatenateOp:
-		var bs []box
-		var args []int
-		at := 0
-		for i, a := range in.Args {
-			bs = append(bs, box{shape: a.Type.Shape, to: whole, from: rowMajor(a.Type.Shape), toBegin: at})
-			args = append(args, i)
-			at += a.Type.Shape[p.Dimension] * whole[p.Dimension]
-		}
-		return in.boxes(bs, args)
-	case primitives.PadOp:
-		return in.boxes([]box{{shape: out.Shape, to: whole, from: make([]int, len(out.Shape))}, surrounded(p, first, out.Shape)}, []int{1, 0})
-	default:
+	p, ok := in.Prim.(rearrangement)
+	if !ok {
 		return nil, refuse("%s made by %T", in.Name(), in.Prim)
 	}
-	return in.boxes([]box{b}, []int{0})
-}
-
-// surrounded returns the box of the elements of x appearing in the result of a pad.
-func surrounded(p primitives.PadOp, x, y []int) box {
-	whole := rowMajor(y)
-	b := box{shape: slices.Clone(x), to: slices.Clone(whole), from: rowMajor(x)}
-	for d := range b.shape {
-		// Index i of x goes to low + i·step; keep the indices with 0 <= that < size.
-		step, low, size := 1, p.Low[d], y[d]
-		if len(p.Interior) > 0 {
-			step += p.Interior[d]
-		}
-		first, behind := 0, 0
-		if low < 0 {
-			first = (-low + step - 1) / step
-		}
-		if size > low {
-			behind = min(x[d], (size-low-1)/step+1)
-		}
-		b.shape[d] = max(behind-first, 0)
-		b.toBegin += (low + first*step) * whole[d]
-		b.to[d] = step * whole[d]
-		b.fromBegin += first * b.from[d]
+	a := in.host()
+	for _, x := range in.Args {
+		a.In = append(a.In, array.Array{Type: x.Type})
 	}
-	return b
+	a.Out = []array.Array{{Type: in.Results[0].Type}}
+	var bs []box
+	var args []int
+	p.Boxes(a, func(_ *exec.Args, arg int, shape []int, toAt int, to []int, fromAt int, from []int) {
+		bs, args = append(bs, box{shape: shape, to: slices.Clone(to), from: slices.Clone(from), toBegin: toAt, fromBegin: fromAt}), append(args, arg)
+	})
+	return in.boxes(bs, args)
 }
 
 // shardPart copies the rank's shard along dimensions that the result's placement splits further

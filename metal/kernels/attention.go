@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/lowering/ops"
-	"github.com/gomoe/gomoe/primitives"
 )
 
 // headMost is the longest head served. The tiles of a longer head do not fit into threadgroup
@@ -37,14 +36,22 @@ func attentionGradKernel() Kernel {
 // / group of its m heads of keys.
 type heads struct{ b, s, n, m, d, r, v, off, group int }
 
+// attentionParams are the parameters of attention and of its derivative.
+type attentionParams struct {
+	Scale, SoftCap              float64
+	Full                        bool
+	Window                      int
+	Lengths, Start, Sinks, Bias bool
+}
+
 // headsOf returns the sizes of the instruction's heads, the suffix of functions for their element
 // type, and the fields of struct Attention.
-func headsOf(in *Instr) (h heads, p primitives.AttentionOp, suffix string, params Arg, err error) {
+func headsOf(in *Instr) (h heads, p attentionParams, suffix string, params Arg, err error) {
 	q, k, v := in.Args[0].Type, in.Args[1].Type, in.Args[2].Type
 	if suffix, err = float(q.DType); err != nil {
 		return h, p, "", params, err
 	}
-	if p, err = attentionOf(in.Prim); err != nil {
+	if p, err = paramsOf[attentionParams](in.Prim); err != nil {
 		return h, p, "", params, err
 	}
 	h = heads{b: q.Shape[0], s: q.Shape[1], n: q.Shape[2], m: k.Shape[2], d: q.Shape[3], r: k.Shape[1], v: v.Shape[3]}
@@ -78,7 +85,7 @@ type terms struct {
 }
 
 // termsOf returns the terms, starting with argument number `first`.
-func (h heads) termsOf(in *Instr, p primitives.AttentionOp, first int) (t terms, err error) {
+func (h heads) termsOf(in *Instr, p attentionParams, first int) (t terms, err error) {
 	if most := 1 << 28; p.Window > most || h.r > most {
 		return t, refuse("a window of %d keys, or %d keys; at most %d", p.Window, h.r, most)
 	}
@@ -118,8 +125,7 @@ func (h heads) termsOf(in *Instr, p primitives.AttentionOp, first int) (t terms,
 	t.params = Params(h.r, h.v, p.Window, p.SoftCap, p.Lengths, p.Start, p.Sinks, p.Bias, biasB, biasN)
 	if lengths > 0 {
 		t.checked = []Launch{checked(lengths, h.b, 0, h.r+1)}
-		ids, spec, a := in.plan.Bufs[in.Args[lengths].Buf].Global, in.spec(in.Args[lengths].Buf), in.host()
-		t.fault = func(r [StatusLen]int32) error { return p.NoLength(a, spec, ids, int(r[0]), r[1], h.r) }
+		t.fault = in.indexFault(lengths, h.r+1)
 	}
 	return t, nil
 }

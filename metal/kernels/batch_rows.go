@@ -3,8 +3,9 @@ package kernels
 import (
 	"slices"
 
+	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering/ops"
-	"github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/sharding"
 )
 
 // batchRows permutes rows of a batch between batch order and the order of the ranks exchanging
@@ -23,7 +24,9 @@ func batchRows() Kernel {
 const mostRuns = 64
 
 func batchRowsProgram(in *Instr) (*Program, error) {
-	p, ok := in.Prim.(primitives.ReshapeOp)
+	p, ok := in.Prim.(interface {
+		BatchRows(m sharding.Mesh, t graph.Type, s sharding.Spec, rank int, f func(row, n int))
+	})
 	if !ok {
 		return nil, refuse("comes from %T, want reshape", in.Prim)
 	}

@@ -3,7 +3,6 @@ package kernels
 import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering/ops"
-	"github.com/gomoe/gomoe/primitives"
 )
 
 func cacheUpdate() Kernel {
@@ -60,10 +59,7 @@ func cacheProgram(in *Instr) (*Program, error) {
 		launches = append(launches, l)
 	}
 	p := program(launches...)
-	ids, spec, a := in.plan.Bufs[in.Args[2].Buf].Global, in.spec(in.Args[2].Buf), in.host()
-	p.Fault = func(r [StatusLen]int32) error {
-		return primitives.CacheUpdateOp{}.NoStart(a, spec, ids, int(r[0]), r[1], room-rows)
-	}
+	p.Fault = in.indexFault(2, room-rows+1)
 	return p, nil
 }
 

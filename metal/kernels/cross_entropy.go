@@ -33,10 +33,7 @@ func crossEntropyProgram(in *Instr) (*Program, error) {
 		launch.Args = append(launch.Args, In(i))
 	}
 	launch.Args = append(launch.Args, Out(0), zones, Params(append([]any{l.count, l.n}, ragged...)...))
-	labels, spec, a := in.plan.Bufs[in.Args[1].Buf].Global, in.spec(in.Args[1].Buf), in.host()
 	p := program(checked(1, in.Args[1].Type.Len(), primitives.IgnoredLabel, l.n), launch)
-	p.Fault = func(r [StatusLen]int32) error {
-		return primitives.CrossEntropyOp{}.NoClass(a, spec, labels, int(r[0]), r[1], l.n)
-	}
+	p.Fault = in.indexFault(1, l.n)
 	return p, nil
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering/ops"
-	"github.com/gomoe/gomoe/primitives"
 )
 
 // scaledMatmul serves products with 8-bit floats in scaled blocks.
@@ -50,14 +49,11 @@ type decoded struct {
 func scaledProgram(in *Instr) (*Program, error) {
 	w := in.Args[1].Type
 	d := decoded{function: "scaled_matmul", height: w.Shape[w.Rank()-2], width: w.Shape[w.Rank()-1], group: 1, biases: In(2)} // no biases are read
-	switch p := in.Prim.(type) {
-	case primitives.ScaledMatMulOp:
-		d.transpose = p.Transpose
-	case primitives.GroupedScaledMatMulOp:
-		d.transpose = p.Transpose
-	default:
-		return nil, refuse("comes from %T, want scaled_matmul or grouped_scaled_matmul", in.Prim)
+	p, err := paramsOf[struct{ Transpose bool }](in.Prim)
+	if err != nil {
+		return nil, err
 	}
+	d.transpose = p.Transpose
 	if w.DType == graph.F8_E5M2 {
 		d.layout = 1
 	}
@@ -67,14 +63,14 @@ func scaledProgram(in *Instr) (*Program, error) {
 func affineProgram(in *Instr) (*Program, error) {
 	w := in.Args[1].Type
 	d := decoded{function: "affine_matmul", height: w.Shape[w.Rank()-2], biases: In(3)}
-	switch p := in.Prim.(type) {
-	case primitives.AffineMatMulOp:
-		d.transpose, d.layout, d.group = p.Transpose, p.Bits, p.GroupSize
-	case primitives.GroupedAffineMatMulOp:
-		d.transpose, d.layout, d.group = p.Transpose, p.Bits, p.GroupSize
-	default:
-		return nil, refuse("comes from %T, want affine_matmul or grouped_affine_matmul", in.Prim)
+	p, err := paramsOf[struct {
+		Transpose       bool
+		Bits, GroupSize int
+	}](in.Prim)
+	if err != nil {
+		return nil, err
 	}
+	d.transpose, d.layout, d.group = p.Transpose, p.Bits, p.GroupSize
 	d.width = w.Shape[w.Rank()-1] * 32 / d.layout
 	return d.program(in)
 }

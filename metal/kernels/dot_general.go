@@ -1,12 +1,10 @@
 package kernels
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering/ops"
-	"github.com/gomoe/gomoe/primitives"
 )
 
 // dotGeneral serves products of arrays.
@@ -28,8 +26,11 @@ func dotTiles(kernel string) []Function {
 // y alone, and summed dimensions. Each has its strides in x, y and z.
 type dotAxes struct{ batch, x, y, sum []axis }
 
+// dotParams are the dimensions of the arguments of a product.
+type dotParams struct{ LHSContract, RHSContract, LHSBatch, RHSBatch []int }
+
 // dotAxesOf returns the dimensions named by the parameters of a product.
-func dotAxesOf(p primitives.DotGeneralOp, x, y, z []int) dotAxes {
+func dotAxesOf(p dotParams, x, y, z []int) dotAxes {
 	xs, ys, zs := rowMajor(x), rowMajor(y), rowMajor(z)
 	var a dotAxes
 	at := 0 // dimension of z
@@ -62,9 +63,9 @@ const (
 )
 
 func dotProgram(in *Instr) (*Program, error) {
-	p, ok := in.Prim.(primitives.DotGeneralOp)
-	if !ok {
-		return nil, fmt.Errorf("the primitive is %T, want primitives.Dot", in.Prim)
+	p, err := paramsOf[dotParams](in.Prim)
+	if err != nil {
+		return nil, err
 	}
 	x, y, z := in.Args[0], in.Args[1], in.Results[0]
 	switch d := z.Type.DType; {
@@ -131,7 +132,7 @@ func dotProgram(in *Instr) (*Program, error) {
 }
 
 // dotRows returns the number of rows of the smaller side of a product, of all ranks together.
-func dotRows(in *Instr, p primitives.DotGeneralOp) int {
+func dotRows(in *Instr, p dotParams) int {
 	x, y, z := in.plan.Bufs[in.Args[0].Buf].Global, in.plan.Bufs[in.Args[1].Buf].Global, in.plan.Bufs[in.Results[0].Buf].Global
 	a := dotAxesOf(p, x.Shape, y.Shape, z.Shape)
 	return min(product(a.x), product(a.y))

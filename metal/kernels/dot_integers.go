@@ -1,10 +1,6 @@
 package kernels
 
-import (
-	"slices"
-
-	"github.com/gomoe/gomoe/primitives"
-)
+import "slices"
 
 const (
 	dotIntegersAxes    = 12 // as in dot_integers.metal
@@ -12,7 +8,7 @@ const (
 )
 
 // dotIntegers serves products of i32 or u32. One thread computes each element of the result.
-func dotIntegers(in *Instr, p primitives.DotGeneralOp) (*Program, error) {
+func dotIntegers(in *Instr, p dotParams) (*Program, error) {
 	x, y, z := in.Args[0], in.Args[1], in.Results[0]
 	for _, o := range []Operand{x, y} {
 		if o.Type.DType != z.Type.DType {

@@ -1,12 +1,8 @@
 package kernels
 
-import (
-	"github.com/gomoe/gomoe/primitives"
-)
-
 // dotRagged serves products of experts' rows with one matrix shared by all experts, and sums over
 // all rows.
-func dotRagged(in *Instr, p primitives.DotGeneralOp) (*Program, error) {
+func dotRagged(in *Instr, p dotParams) (*Program, error) {
 	x, y, z := in.Args[0], in.Args[1], in.Results[0]
 	a := dotAxesOf(p, x.Type.Shape, y.Type.Shape, z.Type.Shape)
 	if len(a.batch) > 0 {

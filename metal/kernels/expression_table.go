@@ -7,7 +7,6 @@ import (
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering/ops"
-	"github.com/gomoe/gomoe/primitives"
 )
 
 // expressions returns the expressions of elementwise operations. The map must not be changed. The
@@ -88,7 +87,11 @@ func sumOf(p *part) ([]string, error) {
 }
 
 func roundOf(p *part) ([]string, error) {
-	if r, ok := p.prim.(primitives.RoundOp); ok && r.ToEven {
+	r, err := paramsOf[struct{ ToEven bool }](p.prim)
+	if err != nil {
+		return nil, err
+	}
+	if r.ToEven {
 		return p.format("rint(%s)")
 	}
 	return p.format("round(%s)")
@@ -176,12 +179,12 @@ func swigluGradOf(p *part) ([]string, error) {
 // geluOf formats the name of the exact or the approximate function and the arguments.
 func geluOf(format, exact, approximate string) func(p *part) ([]string, error) {
 	return func(p *part) ([]string, error) {
-		tanh, err := tanhOf(p.prim)
+		op, err := paramsOf[struct{ Tanh bool }](p.prim)
 		if err != nil {
 			return nil, err
 		}
 		name := exact
-		if tanh {
+		if op.Tanh {
 			name = approximate
 		}
 		if strings.Contains(format, "[3]") {

@@ -31,7 +31,7 @@ func blocksTolerance() Tolerance {
 }
 
 func groupedBlocksProgram(in *Instr) (*Program, error) {
-	transpose, err := transposeOf(in.Prim)
+	op, err := paramsOf[struct{ Transpose bool }](in.Prim)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func groupedBlocksProgram(in *Instr) (*Program, error) {
 	}
 	s := w.Type.Shape
 	o := groupedOperands{cols: s[2], deep: s[1], line: 1, step: s[2], expert: s[1] * s[2]}
-	if transpose {
+	if op.Transpose {
 		o.cols, o.deep, o.line, o.step = s[1], s[2], s[2], 1
 	}
 	rows := x.Type.Shape[0]

@@ -18,13 +18,13 @@ func groupedMatmul() Kernel {
 }
 
 func groupedMatmulProgram(in *Instr) (*Program, error) {
-	transpose, err := transposeOf(in.Prim)
+	op, err := paramsOf[struct{ Transpose bool }](in.Prim)
 	if err != nil {
 		return nil, err
 	}
 	w := in.Args[1+shifted(in)].Type.Shape
 	o := groupedOperands{cols: w[2], deep: w[1], line: 1, step: w[2], expert: w[1] * w[2]}
-	if transpose {
+	if op.Transpose {
 		o.cols, o.deep, o.line, o.step = w[1], w[2], w[2], 1
 	}
 	return groupedRows(in, o)

@@ -3,7 +3,6 @@ package kernels
 import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering/ops"
-	"github.com/gomoe/gomoe/primitives"
 )
 
 // groupedSwiGLU serves the products of experts' rows with gate and up, and swiglu of the two.
@@ -18,8 +17,8 @@ func groupedSwiGLU() Kernel {
 }
 
 func groupedSwiGLUProgram(in *Instr) (*Program, error) {
-	op, ok := in.Prim.(primitives.GroupedMatMulOp)
-	if !ok || len(in.Args) != 4+shifted(in) || len(in.Results) != 1 {
+	op, err := paramsOf[struct{ Transpose bool }](in.Prim)
+	if err != nil || len(in.Args) != 4+shifted(in) || len(in.Results) != 1 {
 		return nil, refuse("is no swiglu of two products of experts' rows")
 	}
 	rest := 1 + shifted(in)

@@ -3,8 +3,9 @@ package kernels
 import (
 	"fmt"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/sharding"
 )
 
 // indexLaunch returns a launch of a function of indices.metal with n threads.
@@ -46,24 +47,17 @@ func indexFunctions() []Function {
 	return append(checkFunctions(), Function{Name: "list_clear", Threads: lineThreads}, Function{Name: "list_link", Threads: checkThreads, Memory: 4 * checkThreads})
 }
 
-// idFault returns the host's error for an id in argument i outside of [0, n).
-func (in *Instr) idFault(i, n int) func([StatusLen]int32) error {
-	ids, spec := in.plan.Bufs[in.Args[i].Buf].Global, in.spec(in.Args[i].Buf)
-	a := in.host()
+// indexFault returns the host's error for an index in argument i that is not below n.
+func (in *Instr) indexFault(i, n int) func([StatusLen]int32) error {
+	indices, spec, a := in.plan.Bufs[in.Args[i].Buf].Global, in.spec(in.Args[i].Buf), in.host()
 	return func(r [StatusLen]int32) error {
-		return primitives.EmbeddingOp{}.NoRow(a, spec, ids, int(r[0]), r[1], n)
-	}
-}
-
-// rangeFault returns the host's error for an index out of range.
-func rangeFault(n int) func([StatusLen]int32) error {
-	return func(r [StatusLen]int32) error { return primitives.GatherOp{}.OutOfRange(r[1], int(r[0]), n) }
-}
-
-// axisFault returns the host's error for indices of type t along an axis of n elements.
-func axisFault(t graph.Type, axis, n int) func([StatusLen]int32) error {
-	return func(r [StatusLen]int32) error {
-		return primitives.TakeAlongAxisOp{Axis: axis}.OutOfRange(t, r[1], int(r[0]), n)
+		p, ok := in.Prim.(interface {
+			BadIndex(a *exec.Args, s sharding.Spec, t graph.Type, flat int, index int32, n int) error
+		})
+		if !ok {
+			return fmt.Errorf("index %d is not below %d", r[1], n)
+		}
+		return p.BadIndex(a, spec, indices, int(r[0]), r[1], n)
 	}
 }
 

@@ -61,6 +61,16 @@ func (in *Instr) Operand(b int) Operand {
 	return Operand{buf.On(in.Mesh, in.rank), buf.Spec.Ragged != nil, b}
 }
 
+// paramsOf returns parameters of a primitive, by name. Instructions of a primitive without them are left
+// to the host.
+func paramsOf[T any](p graph.Primitive) (T, error) {
+	params, err := graph.ParamsOf[T](p)
+	if err != nil {
+		return params, refuse("%v", err)
+	}
+	return params, nil
+}
+
 // op returns the operation, None if package ops does not declare it.
 func (in *Instr) op() ops.Op {
 	op, _ := in.Op.(ops.Op)

@@ -6,7 +6,6 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering/ops"
-	"github.com/gomoe/gomoe/primitives"
 )
 
 // lookup serves operations reading elements at indices.
@@ -32,8 +31,12 @@ func lookupProgram(in *Instr) (*Program, error) {
 		l.Groups, l.Threads = line(out.Len())
 		return l
 	}
-	if p, ok := in.Prim.(primitives.OneHotOp); ok {
-		bits, err := storedOne(p.DType)
+	if in.Op == ops.OneHot {
+		p, err := paramsOf[struct{ NumClasses int }](in.Prim)
+		if err != nil {
+			return nil, err
+		}
+		bits, err := storedOne(out.DType)
 		return &Program{Launches: []Launch{launch("indicate", In(0), Out(0), Params(max(p.NumClasses, 1), out.Len(), bits))}}, err
 	}
 	x, index := in.Args[0].Type, in.Args[1].Type
@@ -41,26 +44,20 @@ func lookupProgram(in *Instr) (*Program, error) {
 		return nil, refuse("looks blocks of %s up", x.DType)
 	}
 	function, axis, first, all := "look_up", 0, 0, x.Shape[0]
-	var fault func([StatusLen]int32) error
-	switch p := in.Prim.(type) {
-	case primitives.GatherOp:
-		axis, fault = p.Axis, rangeFault(x.Shape[p.Axis])
-	case primitives.TakeAlongAxisOp:
-		function, axis, fault = "take_along", p.Axis, axisFault(index, p.Axis, x.Shape[p.Axis])
-	default:
-		switch in.Op {
-		case ops.Embedding:
-		case ops.EmbeddingPart:
-			function, first, all = "look_up_part", in.Start(in.Args[0], 0), in.plan.Bufs[in.Args[0].Buf].Global.Shape[0]
-		default:
-			return nil, refuse("%s made by %T", in.Name(), in.Prim)
+	switch in.Op {
+	case ops.Gather, ops.TakeAlongAxis:
+		p, err := paramsOf[struct{ Axis int }](in.Prim)
+		if err != nil {
+			return nil, err
 		}
-		fault = in.idFault(1, all)
+		if in.Op == ops.TakeAlongAxis {
+			function = "take_along"
+		}
+		axis, all = p.Axis, x.Shape[p.Axis]
+	case ops.EmbeddingPart:
+		function, first, all = "look_up_part", in.Start(in.Args[0], 0), in.plan.Bufs[in.Args[0].Buf].Global.Shape[0]
 	}
 	_, n, inner := x.Around(axis)
-	if function != "look_up_part" {
-		all = n
-	}
 	along := index.Len()
 	if function == "take_along" {
 		along = index.Shape[axis]
@@ -70,7 +67,7 @@ func lookupProgram(in *Instr) (*Program, error) {
 			checked(1, index.Len(), 0, all),
 			launch(function, In(0), In(1), Out(0), Params(max(inner, 1), n, max(along, 1), out.Len(), first)),
 		},
-		Fault: fault,
+		Fault: in.indexFault(1, all),
 	}, nil
 }
 

@@ -47,14 +47,14 @@ func normProgram(in *Instr, kind string) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	eps, err := epsOf(in.Prim)
+	op, err := paramsOf[struct{ Eps float64 }](in.Prim)
 	if err != nil {
 		return nil, err
 	}
 	l := linesOf(x, x.Rank()-1)
 	ragged, zones := in.raggedness(l.count)
 	file := kind + "_norm.metal"
-	params := Params(append(append([]any{l.count, l.n}, ragged...), eps)...)
+	params := Params(append(append([]any{l.count, l.n}, ragged...), op.Eps)...)
 	launch := Launch{Source: Source{File: file}, Function: lineFunction(in) + "_" + suffix, Groups: [3]int{l.count, 1, 1}, Threads: [3]int{team(l.n), 1, 1}}
 	if in.Op != ops.RMSNormGainGrad && in.Op != ops.LayerNormGainGrad {
 		for i := range in.Args {
@@ -70,9 +70,9 @@ func normProgram(in *Instr, kind string) (*Program, error) {
 	}
 	launch.Function, launch.Args = first+suffix, []Arg{In(0), Scratch(0), zones, params}
 	args := []Arg{In(0), In(1), Scratch(0)}
-	launches := append([]Launch{launch}, in.columnSums(file, kind+"_gain_"+suffix, args, l.count, l.n, 1, 0, eps)...)
+	launches := append([]Launch{launch}, in.columnSums(file, kind+"_gain_"+suffix, args, l.count, l.n, 1, 0, op.Eps)...)
 	if kind == "layer" {
-		launches = append(launches, in.columnSums(file, "layer_bias_"+suffix, args, l.count, l.n, 1, 1, eps)...)
+		launches = append(launches, in.columnSums(file, "layer_bias_"+suffix, args, l.count, l.n, 1, 1, op.Eps)...)
 	}
 	p := program(launches...)
 	p.Scratch = []int{max(l.count*moments, 1) * 4, columnScratch(l.count, l.n)}

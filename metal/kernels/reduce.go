@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering/ops"
-	"github.com/gomoe/gomoe/primitives"
 )
 
 // reduce serves reductions over axes.
@@ -90,15 +90,22 @@ func reduceProgram(in *Instr) (*Program, error) {
 		from = graph.U8
 	}
 	anyOrder := !from.IsFloat()
-	switch p := prim.(type) {
-	case primitives.ReduceSumOp:
-		axes, op, anyOrder = p.Axes, "sum", anyOrder || p.Unordered
-	case primitives.ReduceProdOp:
-		axes, op = p.Axes, "prod"
-	case primitives.ReduceExtremeOp:
-		axes, op, anyOrder = p.Axes, p.Name()[len("reduce_"):], true
+	of, err := paramsOf[struct{ Axes []int }](prim)
+	if err != nil {
+		return nil, err
+	}
+	switch axes, op = of.Axes, strings.TrimPrefix(prim.Name(), "reduce_"); op {
+	case "sum":
+		sum, err := paramsOf[struct{ Unordered bool }](prim)
+		if err != nil {
+			return nil, err
+		}
+		anyOrder = anyOrder || sum.Unordered
+	case "max", "min":
+		anyOrder = true
+	case "prod":
 	default:
-		return nil, refuse("%s made by %T", in.Name(), prim)
+		return nil, refuse("%s made by %s", in.Name(), prim.Name())
 	}
 	switch {
 	case len(axes) == 0:

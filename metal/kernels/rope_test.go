@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/primitives"
 )
 
@@ -19,13 +20,13 @@ func TestRopeOptions(t *testing.T) {
 	scalings := func(width int) []primitives.RoPEOp {
 		return []primitives.RoPEOp{
 			{Base: base, Width: width},
-			primitives.LinearRoPE{Factor: 4}.RoPE(base, width),
-			primitives.NTKRoPE{Factor: 8}.RoPE(base, width),
-			primitives.NTKRoPE{Factor: 2, Original: 4096, Length: 32768}.RoPE(0, width),
-			primitives.YaRN{Factor: 40, Original: 4096, MScale: 1, MScaleAllDim: 0.5}.RoPE(base, width),
-			primitives.YaRN{Factor: 16, Original: 8192, Fast: 64, Slow: 2, Fractions: true}.RoPE(0, width),
-			primitives.Llama3RoPE{Factor: 8, Low: 1, High: 4, Original: 8192}.RoPE(base, width),
-			primitives.LongRoPE{Factors: []float64{1, 1.5, 2, 7.25, 30, 62}[:width/2], Factor: 32, Original: 4096}.RoPE(0, width),
+			nn.LinearRoPE{Factor: 4}.RoPE(base, width),
+			nn.NTKRoPE{Factor: 8}.RoPE(base, width),
+			nn.NTKRoPE{Factor: 2, Original: 4096, Length: 32768}.RoPE(0, width),
+			nn.YaRN{Factor: 40, Original: 4096, MScale: 1, MScaleAllDim: 0.5}.RoPE(base, width),
+			nn.YaRN{Factor: 16, Original: 8192, Fast: 64, Slow: 2, Fractions: true}.RoPE(0, width),
+			nn.Llama3RoPE{Factor: 8, Low: 1, High: 4, Original: 8192}.RoPE(base, width),
+			nn.LongRoPE{Factors: []float64{1, 1.5, 2, 7.25, 30, 62}[:width/2], Factor: 32, Original: 4096}.RoPE(0, width),
 		}
 	}
 	for i, d := range []graph.DType{graph.F32, graph.BF16, graph.F16} {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering/ops"
-	"github.com/gomoe/gomoe/primitives"
 )
 
 // scatter serves operations adding elements to the places named by indices. Each place, or each
@@ -50,13 +49,20 @@ func scatterProgram(in *Instr) (*Program, error) {
 		l.Groups, l.Threads = line(out.Len())
 		return l
 	}
-	if p, ok := in.Prim.(primitives.AddAlongAxisOp); ok {
+	var p struct{ Axis int }
+	if in.Op != ops.EmbeddingGrad {
+		var err error
+		if p, err = paramsOf[struct{ Axis int }](in.Prim); err != nil {
+			return nil, err
+		}
+	}
+	if in.Op == ops.AddAlongAxis {
 		index := in.Args[1].Type
 		_, n, inner := out.Around(p.Axis)
 		along, lines := index.Shape[p.Axis], out.Len()/max(n, 1)
 		// The sums are f32: the result itself, or scratch memory that is then rounded to the
 		// result.
-		work, sums := &Program{Fault: axisFault(index, p.Axis, n)}, Out(0)
+		work, sums := &Program{Fault: in.indexFault(1, n)}, Out(0)
 		if d != graph.F32 {
 			work.Scratch, sums = []int{4 * max(out.Len(), 1)}, Scratch(0)
 		}
@@ -73,7 +79,7 @@ func scatterProgram(in *Instr) (*Program, error) {
 		}
 		return work, nil
 	}
-	if p, ok := in.Prim.(primitives.ScatterAddOp); ok {
+	if in.Op == ops.ScatterAdd {
 		_, n, inner := out.Around(p.Axis)
 		count := in.Args[1].Type.Len()
 		ls, scratch := listed(1, count, n)
@@ -84,14 +90,11 @@ func scatterProgram(in *Instr) (*Program, error) {
 		if d.IsFloat() {
 			t = nearly(0x1p-23, "sums of pairs of floats have 48 bits and the host's 53, which may round otherwise")
 		}
-		return &Program{Launches: ls, Scratch: scratch, Fault: rangeFault(n), Tolerance: t}, nil
-	}
-	if in.Op != ops.EmbeddingGrad {
-		return nil, refuse("%s made by %T", in.Name(), in.Prim)
+		return &Program{Launches: ls, Scratch: scratch, Fault: in.indexFault(1, n), Tolerance: t}, nil
 	}
 	count := in.Args[0].Type.Len()
 	ls, scratch := listed(0, count, out.Shape[0])
 	ls = append(append([]Launch{checked(0, count, 0, out.Shape[0])}, ls...),
 		launch("add_rows", In(1), Scratch(0), Scratch(1), Out(0), Params(out.Shape[0], max(out.Shape[1], 1), count)))
-	return &Program{Launches: ls, Scratch: scratch, Fault: in.idFault(0, out.Shape[0])}, nil
+	return &Program{Launches: ls, Scratch: scratch, Fault: in.indexFault(0, out.Shape[0])}, nil
 }

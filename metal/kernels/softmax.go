@@ -51,11 +51,11 @@ func lineProgram(in *Instr, file string) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	axis, err := axisOf(in.Prim)
+	p, err := paramsOf[struct{ Axis int }](in.Prim)
 	if err != nil {
 		return nil, err
 	}
-	l := linesOf(x, axis)
+	l := linesOf(x, p.Axis)
 	ragged, zones := in.raggedness(l.count)
 	launch := Launch{Source: Source{File: file}, Function: lineFunction(in) + "_" + suffix, Groups: [3]int{l.count, 1, 1}, Threads: [3]int{team(l.n), 1, 1}}
 	for i := range in.Args {

@@ -1,9 +1,6 @@
 package kernels
 
-import (
-	"github.com/gomoe/gomoe/lowering/ops"
-	"github.com/gomoe/gomoe/primitives"
-)
+import "github.com/gomoe/gomoe/lowering/ops"
 
 // topK serves operations that find the largest elements of rows.
 func topK() Kernel {
@@ -23,9 +20,9 @@ func topK() Kernel {
 const topKMost = 64
 
 func topKProgram(in *Instr) (*Program, error) {
-	p, ok := in.Prim.(primitives.TopKOp)
-	if !ok {
-		return nil, refuse("comes from %T, want top_k", in.Prim)
+	p, err := paramsOf[struct{ K int }](in.Prim)
+	if err != nil {
+		return nil, err
 	}
 	if in.Ragged() {
 		return nil, refuse("no kernel for experts' rows")

@@ -3,7 +3,6 @@ package kernels
 import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering/ops"
-	"github.com/gomoe/gomoe/primitives"
 )
 
 // Work returns a lower bound on the work of a matrix product: floating-point operations, two for
@@ -29,8 +28,8 @@ func Work(in *Instr, rows int) (flops, bytes int64, ok bool) {
 	behind := 1 + shifted(in)
 	switch in.op() {
 	case ops.DotGeneral, ops.DotGeneral | ops.Parts:
-		p, is := in.Prim.(primitives.DotGeneralOp)
-		if !is {
+		p, err := paramsOf[dotParams](in.Prim)
+		if err != nil {
 			return 0, 0, false
 		}
 		x, z := in.Args[0], in.Results[0]

@@ -9,7 +9,7 @@ import (
 	"github.com/gomoe/gomoe/data/text"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/train"
 	"github.com/gomoe/gomoe/train/lm"
 )
@@ -19,8 +19,8 @@ func Example() {
 	step := lm.Step{
 		Forward: func(s *nn.Scope, tokens *graph.Value) *graph.Value {
 			x := nn.Embedding{Vocab: lm.Vocab, Width: 16}.Apply(s.In("embed", ""), tokens)
-			y, _ := nn.MoE{Experts: 4, Width: 16, Route: pr.RouteOp{TopK: 2}}.Apply(s.In("moe", ""), x)
-			return nn.Linear{Out: lm.Vocab}.Apply(s.In("head", ""), pr.Add(x, y))
+			y, _ := nn.MoE{Experts: 4, Width: 16, Route: primitives.RouteOp{TopK: 2}}.Apply(s.In("moe", ""), x)
+			return nn.Linear{Out: lm.Vocab}.Apply(s.In("head", ""), primitives.Add(x, y))
 		},
 		TopK: 2, Rows: 4, Length: 16, Balance: 0.01,
 		Train: train.Config{Optimizer: train.AdamW(train.AdamWOptions{})},

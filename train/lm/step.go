@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/data"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/train"
 )
@@ -78,9 +78,9 @@ func Places(m sharding.Mesh, inputs ...string) map[string]sharding.Spec {
 // Loss returns the weighted mean of -log(p) of the targets, in nats per token, and the sum of the weights, both
 // f32[]. logits are [B,S,V], targets and weights [B,S]. The mean is 0 if all weights are 0.
 func Loss(logits, targets, weights *graph.Value) (mean, of *graph.Value) {
-	each := pr.CrossEntropy(pr.ConvertElementType(logits, graph.F32), targets)
-	sum, of := pr.ReduceSum(pr.Mul(each, weights)), pr.ReduceSum(weights)
-	return pr.Div(sum, pr.Max(of, pr.FullLike(of, 1))), of
+	each := primitives.CrossEntropy(primitives.ConvertElementType(logits, graph.F32), targets)
+	sum, of := primitives.ReduceSum(primitives.Mul(each, weights)), primitives.ReduceSum(weights)
+	return primitives.Div(sum, primitives.Max(of, primitives.FullLike(of, 1))), of
 }
 
 // loss traces the model and its loss for one microbatch.
@@ -108,14 +108,14 @@ func (c Step) Trace(m sharding.Mesh) (*train.Program, error) {
 		if routed := s.Routed(); len(routed) > 0 {
 			var balance, z, demand, counts []*graph.Value
 			for _, r := range routed {
-				balance, z = append(balance, pr.LoadBalanceLoss(r.Scores, r.Demand, c.TopK)), append(z, pr.RouterZLoss(r.Logits))
-				demand, counts = append(demand, pr.Reshape(r.Demand, 1, r.Demand.Dim(0))), append(counts, pr.Reshape(r.Counts, 1, r.Counts.Dim(0)))
+				balance, z = append(balance, primitives.LoadBalanceLoss(r.Scores, r.Demand, c.TopK)), append(z, primitives.RouterZLoss(r.Logits))
+				demand, counts = append(demand, primitives.Reshape(r.Demand, 1, r.Demand.Dim(0))), append(counts, primitives.Reshape(r.Counts, 1, r.Counts.Dim(0)))
 			}
 			even := mean(balance)
 			if c.Balance != 0 || c.ZLoss != 0 {
-				total = pr.Add(loss, pr.Add(pr.MulScalar(even, c.Balance), pr.MulScalar(mean(z), c.ZLoss)))
+				total = primitives.Add(loss, primitives.Add(primitives.MulScalar(even, c.Balance), primitives.MulScalar(mean(z), c.ZLoss)))
 			}
-			results = append(results, even.Named("balance"), pr.Concatenate(0, demand...).Named("demand"), pr.Concatenate(0, counts...).Named("counts"))
+			results = append(results, even.Named("balance"), primitives.Concatenate(0, demand...).Named("demand"), primitives.Concatenate(0, counts...).Named("counts"))
 		}
 		if c.After != nil {
 			results = append(results, c.After(s)...)
@@ -133,9 +133,9 @@ func (c Step) Evaluation(s *nn.Scope) []*graph.Value {
 func mean(xs []*graph.Value) *graph.Value {
 	sum := xs[0]
 	for _, x := range xs[1:] {
-		sum = pr.Add(sum, x)
+		sum = primitives.Add(sum, x)
 	}
-	return pr.MulScalar(sum, 1/float64(len(xs)))
+	return primitives.MulScalar(sum, 1/float64(len(xs)))
 }
 
 // Lighter returns the settings that may reduce the memory of the step, placed by cfg. narrow is the step in bf16.

@@ -14,7 +14,7 @@ import (
 	"github.com/gomoe/gomoe/data/text"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/nn"
-	pr "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/train/picture"
 )
@@ -43,13 +43,13 @@ func (m *toy) Forward(s *nn.Scope, tokens *graph.Value, drop bool) *graph.Value 
 	for _, name := range []string{"a", "b"} {
 		x = s.Remat(name, x, func(x *graph.Value) *graph.Value {
 			in := s.In(name, "")
-			x = pr.Add(x, nn.Attention{Heads: 2, KVHeads: 2, Width: m.width / 2}.Apply(in, nn.RMSNorm{Epsilon: 1e-5}.Apply(in.In("norm1", ""), x), &nn.Step{}))
-			moe := nn.MoE{Experts: 4, Width: m.width, Route: pr.RouteOp{TopK: 2, Renormalize: true}}
+			x = primitives.Add(x, nn.Attention{Heads: 2, KVHeads: 2, Width: m.width / 2}.Apply(in, nn.RMSNorm{Epsilon: 1e-5}.Apply(in.In("norm1", ""), x), &nn.Step{}))
+			moe := nn.MoE{Experts: 4, Width: m.width, Route: primitives.RouteOp{TopK: 2, Renormalize: true}}
 			if drop && m.capacity {
 				moe.Capacity = x.Dim(0) * x.Dim(1) / 4
 			}
 			y, _ := moe.Apply(in, nn.RMSNorm{Epsilon: 1e-5}.Apply(in.In("norm2", ""), x))
-			return pr.Add(x, y)
+			return primitives.Add(x, y)
 		})
 	}
 	return nn.Linear{Out: Vocab, DType: graph.F32}.Apply(s.In("head", ""), x)

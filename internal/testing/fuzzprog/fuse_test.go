@@ -15,7 +15,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/lowering"
-	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/vjp"
 )
@@ -130,41 +130,41 @@ func elementwise(t *testing.T, seed uint64) (*graph.Program, arrays) {
 	p, err := graph.Trace("elementwise", func(tr *graph.Tracer) []*graph.Value {
 		x, y := tr.Input("x", d, rows, cols), tr.Input("y", d, rows, cols)
 		row, column, one := tr.Input("row", d, cols), tr.Input("column", d, rows), tr.Input("one", d)
-		all := []*graph.Value{x, y, BroadcastInDim(row, x.Type.Shape, 1), BroadcastInDim(column, x.Type.Shape, 0), BroadcastInDim(one, x.Type.Shape), FullLike(x, 0.5)}
+		all := []*graph.Value{x, y, primitives.BroadcastInDim(row, x.Type.Shape, 1), primitives.BroadcastInDim(column, x.Type.Shape, 0), primitives.BroadcastInDim(one, x.Type.Shape), primitives.FullLike(x, 0.5)}
 		for range 3 + r.IntN(20) {
 			a, b, c := all[r.IntN(len(all))], all[r.IntN(len(all))], all[len(all)-1-r.IntN(3)]
 			var v *graph.Value
 			switch r.IntN(15) {
 			case 0:
-				v = Add(a, c)
+				v = primitives.Add(a, c)
 			case 1:
-				v = Mul(c, b)
+				v = primitives.Mul(c, b)
 			case 2:
-				v = Div(a, c)
+				v = primitives.Div(a, c)
 			case 3:
-				v = Where(Lt(a, b), c, b)
+				v = primitives.Where(primitives.Lt(a, b), c, b)
 			case 4:
-				v = Clamp(one, c, b)
+				v = primitives.Clamp(one, c, b)
 			case 5:
-				v = SwiGLU(c, a)
+				v = primitives.SwiGLU(c, a)
 			case 6:
-				v = SiLU(c)
+				v = primitives.SiLU(c)
 			case 7:
-				v = ConvertElementType(ConvertElementType(c, graph.I32), d)
+				v = primitives.ConvertElementType(primitives.ConvertElementType(c, graph.I32), d)
 			case 8:
-				v = ConvertElementType(ConvertElementType(c, graph.F64), d)
+				v = primitives.ConvertElementType(primitives.ConvertElementType(c, graph.F64), d)
 			case 9:
-				v = Reshape(Exp(Reshape(c, rows*cols)), rows, cols)
+				v = primitives.Reshape(primitives.Exp(primitives.Reshape(c, rows*cols)), rows, cols)
 			case 10:
 				v = tr.Apply(graph.AddAnyOp{}, a, b, c)[0]
 			case 11:
-				v = Where(And(IsFinite(a), Not(Ge(b, c))), Max(a, c), Neg(c))
+				v = primitives.Where(primitives.And(primitives.IsFinite(a), primitives.Not(primitives.Ge(b, c))), primitives.Max(a, c), primitives.Neg(c))
 			case 12:
-				v = GELU(c)
+				v = primitives.GELU(c)
 			case 13:
-				v = Mul(BroadcastInDim(ReduceSum(c, 1), x.Type.Shape, 0), a)
+				v = primitives.Mul(primitives.BroadcastInDim(primitives.ReduceSum(c, 1), x.Type.Shape, 0), a)
 			default:
-				v = Sub(BroadcastInDim(ReduceSum(c, 0), x.Type.Shape, 1), a)
+				v = primitives.Sub(primitives.BroadcastInDim(primitives.ReduceSum(c, 0), x.Type.Shape, 1), a)
 			}
 			all = append(all, v)
 		}

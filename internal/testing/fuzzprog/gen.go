@@ -194,7 +194,7 @@ func (g *gen) view(v val) val {
 		shape := v.Type.Shape
 		x = primitives.Reshape(primitives.Reshape(x, v.Type.Len()), shape...)
 	default:
-		x = primitives.Barrier(x, g.find(func(o val) bool { return o.layer == v.layer }).Value)[0]
+		x = graph.Barrier(x, g.find(func(o val) bool { return o.layer == v.layer }).Value)[0]
 	}
 	return val{x, v.size, v.layer}
 }

@@ -130,7 +130,10 @@ func (g *gen) grouped(v val) {
 	}
 	if g.chance(40) {
 		w := g.like(e, f, h)
-		g.add(graph.Apply1(primitives.GroupedMatMulOp{Transpose: true, Precision: g.precision(v)}, v.Value, w.Value, v.layer.Value), size*w.size, v.layer)
+		g.add(apply("grouped_matmul", struct {
+			Transpose bool
+			Precision string
+		}{true, g.precision(v)}, v.Value, w.Value, v.layer.Value), size*w.size, v.layer)
 		return
 	}
 	w := g.like(e, h, f)
@@ -147,7 +150,7 @@ func (g *gen) outer(v val) {
 	if e*v.Dim(1)*o.Dim(1) > maxLen {
 		return
 	}
-	y := graph.Apply1(primitives.GroupedOuterOp{Experts: e}, v.Value, o.Value, v.layer.Value)
+	y := apply("grouped_outer", struct{ Experts int }{e}, v.Value, o.Value, v.layer.Value)
 	g.add(y, v.size*o.size*float64(v.Dim(0))+1, nil)
 }
 

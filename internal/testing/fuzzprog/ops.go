@@ -18,7 +18,7 @@ func (g *gen) unary(v val) {
 	one := func(y *graph.Value, size float64) { g.add(y, size, v.layer) }
 	switch g.r.IntN(22) {
 	case 20:
-		one(primitives.Barrier(x, g.same(v).Value)[0], s)
+		one(graph.Barrier(x, g.same(v).Value)[0], s)
 	case 21:
 		one(vjp.Remat("again", func(_ *graph.Tracer, a []*graph.Value) []*graph.Value {
 			return []*graph.Value{primitives.Tanh(primitives.Mul(primitives.Sin(a[0]), a[0]))}
@@ -156,7 +156,10 @@ func (g *gen) along(v val) {
 	case 4:
 		g.add(primitives.CumSum(v.Value, d), v.size*float64(n)+1, v.layer)
 	case 5:
-		g.add(graph.Apply1(primitives.CumSumOp{Axis: d, Reverse: true}, v.Value), v.size*float64(n)+1, v.layer)
+		g.add(apply("cumsum", struct {
+			Axis    int
+			Reverse bool
+		}{d, true}, v.Value), v.size*float64(n)+1, v.layer)
 	case 6:
 		g.p.Chooses = true
 		s, _ := primitives.Sort(v.Value, d)
@@ -204,7 +207,7 @@ func (g *gen) reduce(v val) {
 	case k < 4:
 		g.add(primitives.ReduceSum(v.Value, axes...), v.size*n+1, l)
 	case k < 6:
-		g.add(graph.Apply1(primitives.ReduceSumOp{Axes: axes, Unordered: true}, v.Value), v.size*n+1, l)
+		g.add(primitives.ReduceSumUnordered(v.Value, axes...), v.size*n+1, l)
 	case k < 7 && n > 0 && (l != nil || v.layer == nil):
 		g.add(primitives.ReduceMax(v.Value, axes...), v.size, l)
 	case k < 8 && n > 0 && (l != nil || v.layer == nil):
@@ -447,8 +450,22 @@ func (g *gen) dot(v val) {
 	if w.layer != nil {
 		return
 	}
-	p := primitives.DotGeneralOp{LHSContract: lc, RHSContract: rc, LHSBatch: lb, RHSBatch: rb, Precision: g.precision(v)}
-	g.add(graph.Apply1(p, v.Value, w.Value), v.size*w.size*n+1, v.layer)
+	p := struct {
+		LHSContract, RHSContract, LHSBatch, RHSBatch []int
+		Precision                                    string
+	}{lc, rc, lb, rb, g.precision(v)}
+	g.add(apply("dot_general", p, v.Value, w.Value), v.size*w.size*n+1, v.layer)
+}
+
+// apply applies a primitive with parameters that no builder has: params is a struct of them.
+func apply(name string, params any, in ...*graph.Value) *graph.Value {
+	all := primitives.All()
+	i := slices.IndexFunc(all, func(p graph.Primitive) bool { return p.Name() == name })
+	p, err := graph.WithParams(all[i], params)
+	if err != nil {
+		graph.Fail("%v", err)
+	}
+	return graph.Apply1(p, in...)
 }
 
 func denseOps() []op {

@@ -46,7 +46,7 @@ func (g *gen) inBlocks(v val) {
 	if l := v.layer; l != nil {
 		if v.Rank() == 2 {
 			w := g.stored(g.blockType(), append([]int{l.Op.Experts}, shape...)...)
-			g.add(graph.Apply1(primitives.GroupedMatMulOp{Transpose: along}, v.Value, w, l.Value), size, l)
+			g.add(apply("grouped_matmul", struct{ Transpose bool }{along}, v.Value, w, l.Value), size, l)
 		}
 		return
 	}
@@ -84,10 +84,10 @@ func (g *gen) scaled(v val) {
 		if v.Rank() == 2 {
 			s := g.like(append([]int{l.Op.Experts}, scales...)...)
 			w := g.stored(d, append([]int{l.Op.Experts}, shape...)...)
-			g.add(graph.Apply1(primitives.GroupedScaledMatMulOp{Transpose: !back}, v.Value, w, l.Value, s.Value), v.size*s.size*float64(n)+1, l)
+			g.add(apply("grouped_scaled_matmul", struct{ Transpose bool }{!back}, v.Value, w, l.Value, s.Value), v.size*s.size*float64(n)+1, l)
 		}
 		return
 	}
 	s := g.like(scales...)
-	g.add(graph.Apply1(primitives.ScaledMatMulOp{Transpose: !back}, v.Value, g.stored(d, shape...), s.Value), v.size*s.size*float64(n)+1, nil)
+	g.add(apply("scaled_matmul", struct{ Transpose bool }{!back}, v.Value, g.stored(d, shape...), s.Value), v.size*s.size*float64(n)+1, nil)
 }

@@ -1,0 +1,3 @@
+// Package work distributes the work of host kernels over threads, and moves boxes of elements between
+// arrays.
+package work
