@@ -186,7 +186,9 @@ fuzz:
 # and take ten times as long.
 programs:
 	$(GO) test ./metal/kernels -count=1 -timeout 0 -run '^($(TABLES))$$' $(TESTFLAGS) -every
-	$(GO) test ./primitives -count=1 -timeout 0 -run '^(TestPlacements|TestRowsAreNotCopied)$$' $(TESTFLAGS) -every
+	$(GO) test ./primitives -count=1 -timeout 0 -run '^(TestPlacements|TestRowsAreNotCopied|TestContract.*|TestDispatchF8|TestGrouped(Scaled|Affine)MatMul)$$' $(TESTFLAGS) -every
+	$(GO) test ./examples/moe_lm -count=1 -timeout 0 -run '^(TestExact|TestZero)$$' $(TESTFLAGS) -every
+	$(GO) test ./internal/testing/fuzzprog -count=1 -timeout 0 $(TESTFLAGS) -programs 120
 	$(GO) test ./internal/testing/fuzzprog -count=1 -timeout 0 -run '^(TestPlacements|TestPullbacks)$$' $(TESTFLAGS) -programs $(PROGRAMS) -first $(FIRST)
 
 # Training, killed at random moments and resumed.

@@ -47,7 +47,7 @@ func (s spread) String() string {
 	return str
 }
 
-// spreads are the meshes of every test: with each kind of axis, with both in both orders,
+// spreads are the meshes of every test with -every: with each kind of axis, with both in both orders,
 // with axes of size 1, with other names, with ranks in another order, with tokens that only some axes split, and with
 // ranks that divide neither tokens nor experts.
 var spreads = []spread{
@@ -93,8 +93,8 @@ var twoRanks = []spread{
 	{mesh: "expert=2", tokens: "expert", axis: "expert"},
 }
 
-// fewSpreads are the meshes with -short: of each kind one. It is for runs with other kernels or on another
-// processor, of which ranks know nothing.
+// fewSpreads are the meshes without -every, one of each kind. Runs with -short have no others: they are for other
+// kernels or another processor, on which no exchange depends.
 var fewSpreads = []spread{
 	{mesh: ""},
 	{mesh: "dp=2,ep=2 order=2,0,3,1", tokens: "dp.ep"},
@@ -110,7 +110,7 @@ func meshes() []spread {
 	switch {
 	case *onDevice == "metal-emulated":
 		return twoRanks
-	case testing.Short():
+	case testing.Short(), *onDevice == "" && !*every:
 		return fewSpreads
 	}
 	return spreads

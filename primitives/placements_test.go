@@ -101,7 +101,7 @@ func hasEven(p *graph.Program) bool {
 }
 
 // placements returns every way to give each axis of the mesh to at most one
-// dimension of each input, with at least one dimension split. It keeps a fixed sample of 400, or of 32 without -every, and also splits the first dimension of all that have the same size there.
+// dimension of each input, with at least one dimension split. It keeps a fixed sample of 400, or of 24 without -every, and also splits the first dimension of all that have the same size there.
 func placements(p *graph.Program, m sharding.Mesh) []map[string]sharding.Spec {
 	out := []map[string]sharding.Spec{{}}
 	for _, v := range p.In {
@@ -127,7 +127,7 @@ func placements(p *graph.Program, m sharding.Mesh) []map[string]sharding.Spec {
 			}
 		}
 		out = next
-		most := 32
+		most := 24
 		if *every {
 			most = 400
 		}

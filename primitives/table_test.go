@@ -23,8 +23,9 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// every has TestPlacements and TestRowsAreNotCopied run all of their cases, as make programs does. Without it they run a fixed sample.
-var every = flag.Bool("every", false, "run all placements and all layers, not a sample")
+// every has TestPlacements, TestRowsAreNotCopied and tests on the meshes of the contract run all of their cases, as make
+// programs does. Without it they run a fixed sample.
+var every = flag.Bool("every", false, "run all placements, layers and meshes, not a sample")
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
 

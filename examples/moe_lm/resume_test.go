@@ -23,6 +23,10 @@ import (
 	"github.com/gomoe/gomoe/train/snapshot"
 )
 
+// every has TestExact and TestZero train on all meshes in all ways, as make programs does, and not in a third
+// to a half of them.
+var every = flag.Bool("every", false, "train in all ways, not a sample")
+
 var kills = flag.Int("kills", 4, "how often TestKilled kills runs of one process, of two, and of two that share no folder")
 
 // trained returns what a run has learned: its model, and the columns of its metrics that do not depend on time.

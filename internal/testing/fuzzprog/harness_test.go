@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	programs = flag.Int("programs", 120, "random programs that every test makes")
+	programs = flag.Int("programs", 50, "random programs that every test makes; make programs has 120 and more")
 	first    = flag.Uint64("first", 1, "seed of the first of them")
 	show     = flag.String("show", "", "stop at a backward pass that is refused with this text, and shrink it")
 )
