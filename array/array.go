@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/quant"
 )
 
@@ -81,7 +82,7 @@ func Of[E Elem](data []E, shape ...int) (Array, error) {
 func OfBlocks(d graph.DType, blocks []byte, shape ...int) (Array, error) {
 	t := graph.Type{DType: d, Shape: append([]int(nil), shape...)}
 	if !d.IsBlock() {
-		return Array{}, fmt.Errorf("array: blocks of %s, want one of %v", d, quant.Types())
+		return Array{}, fmt.Errorf("array: blocks of %s, want one of %s", d, quoted.Words(quant.Types()))
 	}
 	if err := t.Check(); err != nil {
 		return Array{}, fmt.Errorf("array: blocks: %w", err)

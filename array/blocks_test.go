@@ -42,7 +42,7 @@ func TestOfBlocks(t *testing.T) {
 		shape []int
 		want  string
 	}{
-		{graph.F32, []int{34}, "array: blocks of f32, want one of [q8_0 q4_k q6_k q2_k iq2_xxs mxfp4 q4_0 q4_1 q5_0 q5_1 q3_k q5_k iq3_xxs iq4_nl iq4_xs]"},
+		{graph.F32, []int{34}, "array: blocks of f32, want one of q8_0, q4_k, q6_k, q2_k, iq2_xxs, mxfp4, q4_0, q4_1, q5_0, q5_1, q3_k, q5_k, iq3_xxs, iq4_nl, iq4_xs"},
 		{graph.Q8_0, []int{4, 31}, "array: blocks: q8_0[4,31] has last dimension 31, want a multiple of 32"},
 		{graph.Q8_0, []int{3, 32}, "array: 136 bytes of blocks for q8_0[3,32], want 102"},
 		{graph.Q8_0, nil, "array: blocks: q8_0[] is a scalar"},

@@ -101,6 +101,9 @@ func (j *conversion) convert(dst, src string) (err error) {
 	if err := j.o.check(); err != nil {
 		return err
 	}
+	if dst == "" {
+		return errors.New("the name of what is written is empty, want a folder, or a file that ends with .gguf")
+	}
 	if _, err := os.Lstat(dst); err == nil {
 		return &fs.PathError{Op: "create", Path: dst, Err: errors.New("this is there already; remove it, or give another name")}
 	}

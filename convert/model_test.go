@@ -373,7 +373,7 @@ func TestRefuses(t *testing.T) {
 		{ended, src, Options{Layout: Safetensors}, "context canceled"},
 		{nil, q4, Options{Layout: Safetensors}, `is in blocks of q4_k, which safetensors files do not have: ask for f32, f16 or bf16`},
 		{nil, src, Options{Layout: MLX, Type: graph.Q8_0}, "element type q8_0 is for GGUF files, want f32, f16 or bf16"},
-		{nil, src, Options{Layout: GGUF, Type: graph.I32}, "element type i32, want one of [f32 f16 bf16"},
+		{nil, src, Options{Layout: GGUF, Type: graph.I32}, "element type i32, want one of f32, f16, bf16"},
 		{nil, src, Options{}, `layout "", want safetensors, mlx or gguf`},
 		{nil, large, Options{Layout: GGUF, Type: graph.F16}, "parameter model.layers.1.self_attn.o_proj.weight: the number 70000, which elements of f16 cannot be"},
 		{nil, large, Options{Layout: GGUF, Type: graph.Q8_0}, "the number 70000, which elements of q8_0 cannot be"},
@@ -390,6 +390,7 @@ func TestRefuses(t *testing.T) {
 		require.Empty(t, entries, c.want)
 	}
 	for _, o := range []Options{{Layout: GGUF}, {Layout: Safetensors, Type: graph.F16}} {
+		require.EqualError(t, Model(context.Background(), "", q4, o), "convert: the name of what is written is empty, want a folder, or a file that ends with .gguf")
 		require.ErrorContains(t, Model(context.Background(), q4, q4, o), "q4.gguf: this is there already; remove it, or give another name")
 	}
 	require.NoError(t, Model(context.Background(), filepath.Join(t.TempDir(), "f16"), q4, Options{Layout: Safetensors, Type: graph.F16}))

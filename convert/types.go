@@ -22,7 +22,7 @@ func (o Options) check() error {
 		return fmt.Errorf("layout %s, want %s, %s or %s", quoted.Name(o.Layout), Safetensors, MLX, GGUF)
 	}
 	if o.Type != graph.NoDType && !slices.Contains(Types(), o.Type) {
-		return fmt.Errorf("element type %s, want one of %v", o.Type, Types())
+		return fmt.Errorf("element type %s, want one of %s", o.Type, quoted.Words(Types()))
 	}
 	if q := o.Affine; q != (nn.Affine{}) {
 		if o.Layout != MLX {
@@ -53,7 +53,7 @@ func (j *conversion) typeOf(p nn.Param) (graph.DType, error) {
 		} else if want == graph.MXFP4 {
 			return graph.BF16, nil // represents all of its numbers
 		} else if want.IsBlock() {
-			return want, fmt.Errorf("%s: parameter %s is in blocks of %s, which safetensors files do not have: ask for f32, f16 or bf16", j.c.Path, p.Name, want)
+			return want, fmt.Errorf("%s: parameter %s is in blocks of %s, which safetensors files do not have: ask for f32, f16 or bf16, with -type of gomoe convert or -merge-type of gomoe finetune", j.c.Path, p.Name, want)
 		}
 		return want, nil
 	}

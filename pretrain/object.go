@@ -69,7 +69,7 @@ func (f file) read(at string, text json.RawMessage, to any) error {
 			*to.to = x
 			return nil
 		}
-		want = fmt.Sprintf("one of %q", to.of)
+		want = fmt.Sprintf("one of %s", strings.Trim(quoted.List(to.of), "[]"))
 	case *uint64:
 		want = set(to, text, "an integer of at least 0")
 	case *string:

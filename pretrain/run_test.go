@@ -536,7 +536,7 @@ func replay(t *testing.T, model string) {
 	layers := func(n string) string { return strings.Replace(small, `layers": 2`, `layers": `+n, 1) }
 	for config, c := range map[string]struct{ more, want string }{
 		layers("1"):                          {"", `tensor "model.layers.1.mlp" is of another model, whose layers of experts this one does not have; want those of ["model.layers.0.mlp"]`},
-		layers("3"):                          {"", `there is no tensor "model.layers.2.mlp"; the routes are of another model, want those of ["model.layers.0.mlp" "model.layers.1.mlp" "model.layers.2.mlp"]`},
+		layers("3"):                          {"", `there is no tensor "model.layers.2.mlp"; the routes are of another model, want those of ["model.layers.0.mlp", "model.layers.1.mlp", "model.layers.2.mlp"]`},
 		small:                                {`, "microbatches": 2, "batch": 2`, `tensor "model.layers.0.mlp" is i32[4,16,2], want i32[2,16,2]: sequences of a batch, tokens of a sequence, experts of a token`},
 		small + `, "num_experts_per_tok": 3`: {"", `tensor "model.layers.0.mlp" is i32[4,16,2], want i32[4,16,3]: sequences of a batch`},
 	} {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // Types returns the element types in blocks.
@@ -57,7 +58,7 @@ func Quantize(blocks []byte, d graph.DType, src []float32) error {
 
 func check(d graph.DType, elements, bytes int) error {
 	if !slices.Contains(Types(), d) {
-		return fmt.Errorf("quant: element type %s, want one of %v", d, Types())
+		return fmt.Errorf("quant: element type %s, want one of %s", d, quoted.Words(Types()))
 	}
 	n, size := d.Block()
 	if elements%n != 0 {

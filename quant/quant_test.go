@@ -189,7 +189,7 @@ func TestErrors(t *testing.T) {
 		d               graph.DType
 		want            string
 	}{
-		{32, 128, graph.F32, "quant: element type f32, want one of [q8_0 q4_k q6_k q2_k iq2_xxs mxfp4 q4_0 q4_1 q5_0 q5_1 q3_k q5_k iq3_xxs iq4_nl iq4_xs]"},
+		{32, 128, graph.F32, "quant: element type f32, want one of q8_0, q4_k, q6_k, q2_k, iq2_xxs, mxfp4, q4_0, q4_1, q5_0, q5_1, q3_k, q5_k, iq3_xxs, iq4_nl, iq4_xs"},
 		{40, 34, graph.Q8_0, "quant: 40 elements of q8_0, want a multiple of 32"},
 		{256, 143, graph.Q4_K, "quant: 143 bytes for 256 elements of q4_k, want 144"},
 		{0, 0, graph.Q4_K, ""},

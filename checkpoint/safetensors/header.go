@@ -99,7 +99,7 @@ func (e entry) size() (int64, error) {
 		for _, t := range dtypes() {
 			names = append(names, t.name)
 		}
-		return 0, fmt.Errorf("element type %s is unknown, want one of %v", quoted.Name(e.dtype), names)
+		return 0, fmt.Errorf("element type %s is unknown, want one of %s", quoted.Name(e.dtype), quoted.Words(names))
 	}
 	n := uint64(t.bits)
 	for _, d := range e.shape {

@@ -7,10 +7,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"regexp"
-	"runtime/debug"
 	"os"
 	"path/filepath"
+	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -227,6 +227,9 @@ func operands(fs *flag.FlagSet, args []string) ([]string, error) {
 			return nil, wrongFlag(fs, err)
 		}
 		args = fs.Args()
+	}
+	if slices.Contains(out, "") {
+		return nil, usagef("a path is empty, want the name of a file or a folder")
 	}
 	return out, nil
 }

@@ -43,7 +43,7 @@ func (t *tool) filesCommand(name, usage, short, long string, typed bool) *ffcli.
 				return nil
 			}
 		}
-		return fmt.Errorf("want one of %v", convert.Types())
+		return fmt.Errorf("want one of %s", quoted.Words(convert.Types()))
 	})
 	mlx := fs.Bool("mlx", false, "write a folder in MLX's layout")
 	bits := fs.Int("bits", 0, "with -mlx: `n`umber of bits, 4 or 8, of the integers that matrices become; -type is then that of their scales and biases")
@@ -60,7 +60,7 @@ func (t *tool) filesCommand(name, usage, short, long string, typed bool) *ffcli.
 				return usagef("%d paths %s, want two: the model and what is written", len(paths), quoted.List(paths))
 			}
 			if typed && o.Type == graph.NoDType && *bits == 0 {
-				return usagef("no -type, want one of %v, or -mlx -bits 4", convert.Types())
+				return usagef("no -type, want one of %s, or -mlx -bits 4", quoted.Words(convert.Types()))
 			}
 			if *bits != 0 {
 				if o.Affine = (nn.Affine{Bits: *bits, GroupSize: *group}); !*mlx {

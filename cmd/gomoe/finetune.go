@@ -16,6 +16,7 @@ import (
 	"github.com/gomoe/gomoe/convert"
 	"github.com/gomoe/gomoe/finetune"
 	"github.com/gomoe/gomoe/generate"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/train/picture"
 	"github.com/gomoe/gomoe/train/report"
@@ -89,7 +90,7 @@ func (f *tuning) flags(fs *flag.FlagSet) {
 				return nil
 			}
 		}
-		return fmt.Errorf("want one of %v", convert.Types())
+		return fmt.Errorf("want one of %s", quoted.Words(convert.Types()))
 	})
 	fs.IntVar(&o.Steps, "steps", 100, "training `steps`")
 	fs.IntVar(&o.Rows, "batch", 8, "`sequences` of a step, over all ranks")

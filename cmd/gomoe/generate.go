@@ -161,14 +161,17 @@ func (g *writing) encode(ctx context.Context) (err error) {
 	case g.o.Room > g.model.Context:
 		return usagef("-room %d: the model was trained for %d positions", g.o.Room, g.model.Context)
 	case g.slide && g.o.Room == 0:
-		g.o.Room = min(need, g.model.Context)
+		g.o.Room = min(max(need, g.keep+2), g.model.Context)
 	case g.o.Room > 0 && need > g.o.Room && !g.slide:
 		return usagef("-room %d: a prompt of %d tokens and -n %d need %d positions; raise -room or give -slide", g.o.Room, len(g.ids), g.n, need)
 	case g.o.Room == 0:
 		g.o.Room = need
 	}
+	if g.slide && g.o.Room < 2 {
+		return usagef("-room %d: want room for at least 2 positions with -slide", g.o.Room)
+	}
 	if g.slide && g.keep > g.o.Room-2 {
-		return usagef("-keep %d: want at most %d, as there is room for %d positions", g.keep, max(0, g.o.Room-2), g.o.Room)
+		return usagef("-keep %d: want at most %d, as there is room for %d positions", g.keep, g.o.Room-2, g.o.Room)
 	}
 	if len(g.ids) > g.model.Context && !g.slide {
 		return usagef("a prompt of %d tokens, and the model was trained for %d positions: shorten it, or give -slide", len(g.ids), g.model.Context)

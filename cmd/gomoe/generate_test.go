@@ -81,6 +81,9 @@ func TestGenerateSlides(t *testing.T) {
 		require.Len(t, text, 201)
 		require.Equal(t, strings.TrimSuffix(want, "\n"), text[:17])
 	}
+	code, text, wrong := generateRun(t, "", dir, "-prompt", "!", "-n", "1", "-slide", "-keep", "1")
+	require.Equal(t, 0, code, wrong)
+	require.Len(t, text, 2)
 }
 
 // Where nothing is said about the length, a text is as long as there is room.
@@ -127,6 +130,7 @@ func TestGenerateRefuses(t *testing.T) {
 		{[]string{dir, "-prompt", strings.Repeat("!", 97)}, exitUsage, "a prompt of 97 tokens, and the model was trained for 96 positions: shorten it, or give -slide"},
 		{[]string{dir, "-prompt", "!", "-promt", "!"}, exitUsage, "there is no flag -promt; did you mean -prompt?"},
 		{[]string{dir, "-prompt", "!", "-keep", "3"}, exitUsage, "-keep 3: want at least 0, and -slide beside it"},
+		{[]string{dir, "-prompt", "!", "-slide", "-room", "1", "-n", "5"}, exitUsage, "-room 1: want room for at least 2 positions with -slide"},
 		{[]string{dir, "-prompt", "!", "-keep", "19", "-slide", "-room", "20", "-n", "50"}, exitUsage, "-keep 19: want at most 18, as there is room for 20 positions"},
 		{[]string{dir, "-prompt", "!!!", "-n", "95"}, exitUsage, "a prompt of 3 tokens and -n 95 need room for 97 positions, and the model was trained for 96: give -n 94 at most"},
 		{[]string{dir, "-prompt", "!", "-n", "9223372036854775807"}, exitUsage, "and the model was trained for 96: give -n 96 at most"},

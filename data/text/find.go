@@ -74,7 +74,7 @@ func named(ctx context.Context, setting, name string) ([]file, error) {
 	case info.IsDir():
 		return walk(ctx, name, anyFile)
 	}
-	return nil, fmt.Errorf("text: %s %s: is neither a file nor a directory (%s)", setting, name, info.Mode().Type())
+	return nil, fmt.Errorf("text: %s %s: is neither a file nor a directory, want one of them", setting, name)
 }
 
 // anyFile excludes hidden entries, such as folders of version control and editors' lock files.

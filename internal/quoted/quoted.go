@@ -64,6 +64,15 @@ func shorten[T ~string | ~[]byte](text T, most int) (head, cut string) {
 	return head, ""
 }
 
+// Words returns the elements of a list with commas between, for the values that an error wants.
+func Words[T any](list []T) string {
+	var all []string
+	for _, x := range list {
+		all = append(all, fmt.Sprint(x))
+	}
+	return strings.Join(all, ", ")
+}
+
 // List returns the first texts of a list in the form of Text, and their number if there
 // are more.
 func List[T ~string](list []T) string {
@@ -71,7 +80,7 @@ func List[T ~string](list []T) string {
 	s := "["
 	for i, t := range list[:min(len(list), most)] {
 		if i > 0 {
-			s += " "
+			s += ", "
 		}
 		s += Text(t)
 	}

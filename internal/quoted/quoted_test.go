@@ -30,10 +30,10 @@ func TestText(t *testing.T) {
 			t.Errorf("Plain(%.20q) = %s, want %s", c.text, got, c.plain)
 		}
 	}
-	if got, want := List([]string{"a", "\x1b"}), `["a" "\x1b"]`; got != want {
+	if got, want := List([]string{"a", "\x1b"}), `["a", "\x1b"]`; got != want {
 		t.Errorf("List = %s, want %s", got, want)
 	}
-	if got, want := List(make([]string, 10)), `["" "" "" "" "" "" "" "" and 2 more]`; got != want {
+	if got, want := List(make([]string, 10)), `["", "", "", "", "", "", "", "" and 2 more]`; got != want {
 		t.Errorf("List = %s, want %s", got, want)
 	}
 }
