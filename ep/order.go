@@ -64,3 +64,18 @@ func Inverse(inverse, order []int32) {
 		inverse[i] = int32(j)
 	}
 }
+
+// Order composes the orders of rows that stay on their rank: place[pair] is a pair's position among them, -1 for
+// none, and row order[position] of the zones is its row. It sets home[pair] to that row, and from and choice of a row to
+// the pair's token and its number among the k choices of the token. Elsewhere all three are -1.
+func Order(home, from, choice, place, order []int32, k int) {
+	for i := range from {
+		from[i], choice[i] = -1, -1
+	}
+	for pair, j := range place {
+		if home[pair] = j; j >= 0 {
+			row := order[j]
+			home[pair], from[row], choice[row] = row, int32(pair/k), int32(pair%k)
+		}
+	}
+}

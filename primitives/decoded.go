@@ -129,13 +129,13 @@ func (s *decodedPieces[T]) Piece(lo, hi int) {
 	s.z.each(lo, hi, func(e, start, count, from, to int) { s.p.multiply(room, e, start, count, from, to) })
 }
 
-// gatheredDecoded is the product of rows of type d that are read through an index, the arguments
-// before argument n, with the matrices that `of` finds from argument n on.
-func gatheredDecoded[T float](of func(a *exec.Args, at int) (w decoder[T], n, k int), transpose bool, align, n int, placed bool, d graph.DType) exec.Kernel {
+// gatheredDecoded is the product of rows of type d that are read through an index with the matrices that `of` finds
+// behind it.
+func gatheredDecoded[T float](of func(a *exec.Args, at int) (w decoder[T], n, k int), transpose bool, align int, d graph.DType) exec.Kernel {
 	product := func(a *exec.Args) error {
 		rows, p := exec.New[indexedRows](a), exec.New[decodedProduct[T]](a)
-		*rows = indexedRowsOf(a, a.In, placed, d)
-		w, out, in := of(a, n)
+		*rows = indexedRowsOf(a.In, d)
+		w, out, in := of(a, behindIndex)
 		*p = decodedProduct[T]{y: data[T](a.Out[0]), behind: rows, w: w, n: out, k: in, transpose: transpose}
 		p.zones(a, data[int32](a.In[len(a.In)-1]), align) // the engine sets rows between zones to zero
 		return nil

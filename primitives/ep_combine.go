@@ -154,6 +154,16 @@ func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if l.travels(e.Mesh, axes) && l.home == ep.Sum {
 		return l.combineSums(e, out, payload)
 	}
+	if !l.travels(e.Mesh, axes) {
+		o, err := l.order(e, routing, axes, rows)
+		if err != nil {
+			return err
+		}
+		if l.owners(e.Mesh) > 1 {
+			return p.lowerWhole(e, out, payload, o.home)
+		}
+		return sumHere(e, out, payload, o.home)
+	}
 	place, err := l.sendPlace(e, routing, axes)
 	if err != nil {
 		return err
@@ -162,98 +172,81 @@ func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if err != nil {
 		return err
 	}
-	if !l.travels(e.Mesh, axes) {
-		if l.owners(e.Mesh) > 1 {
-			return p.lowerWhole(e, out, payload, place, recv)
-		}
-		return sumHere(e, out, payload, place, recv)
-	}
 	counts, err := l.counts(e, routing, axes, rows)
 	if err != nil {
 		return err
 	}
 	types, wire := wireTypes(e, payload, 1)
-	size, pack, travels := bytesOf(types), packRows, ops.None
-	if wire != payload[0].Type.DType {
-		pack, travels = packRowsAs(wire), ops.Wire
-	}
+	size, travels := bytesOf(types), onWireAs(payload, wire)
 	pairs := place.Type.Len()
 	send, got := homeward(e, payload[0], rows, types), homeward(e, payload[0], pairs, types)
-	if err := e.Emit(lowering.KernelSpec{Op: ops.EPPackRows | travels, Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], recv, counts), Kernel: pack, Within: fitsZones(payload, wire)}); err != nil {
+	if err := e.Emit(lowering.KernelSpec{Op: ops.EPPackRows | travels, Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], recv, counts), Kernel: packRows(wire), Within: fitsZones(payload, wire)}); err != nil {
 		return err
 	}
 	if err := l.exchangePairs(e, routing, axes, got, send, size, pairs); err != nil {
 		return err
 	}
 	return e.Emit(lowering.KernelSpec{Op: ops.EPSum | travels, Out: out, In: []lowering.Buf{got, place}, Kernel: func(a *exec.Args) error {
-		sumHome(a, k, wire, rowArrived)
+		sumHome(a, rowSum[float32]{from: returned(a, a.In[0], 1), index: data[int32](a.In[1]), d: wire, k: k})
 		return nil
 	}})
 }
 
-// packRows is the kernel that packs the rows that return to their tokens. The arguments are
+// packRows returns the kernel that packs the rows that return to their tokens, as type wire. The arguments are
 // rows, weights if they travel along, the row of each place and the numbers of rows.
-func packRows(a *exec.Args) error {
-	n, size := len(a.In)-2, a.Out[0].Type.Shape[1]
-	if overZones(a) {
-		permuteRows(a, a.In[0].Bytes(), data[int32](a.In[n])[:total(a.In[n+1])], size)
-		return nil
-	}
-	exec.Share(a, total(a.In[n+1]), movedGrain(size), rowsPacked{a.Out[0].Bytes(), a.In[:n], data[int32](a.In[n]), size})
-	return nil
-}
-
-// packRowsAs is packRows of values that travel as type wire.
-func packRowsAs(wire graph.DType) exec.Kernel {
+func packRows(wire graph.DType) exec.Kernel {
 	return func(a *exec.Args) error {
-		n, columns := len(a.In)-2, a.In[0].Type.Shape[1]
-		exec.Share(a, total(a.In[n+1]), 1+cheap/(1+columns), rowsConverted{a.Out[0], a.In[:n], data[int32](a.In[n]), wire, exec.RoomsOf[float32](a, columns)})
+		n := len(a.In) - 2
+		d, width, used, recv := a.In[0].Type.DType, a.In[0].Type.Shape[1], total(a.In[n+1]), data[int32](a.In[n])
+		if overZones(a) {
+			permuteRows(a, a.In[0].Bytes(), recv[:used], a.Out[0].Type.Shape[1])
+			return nil
+		}
+		m := rowMove{to: leaving(a, onWire(wire, width), 1, n == 2), from: inArrays(a.In[:n], 1), at: recv}
+		if wire != d {
+			convertRows(a, used, width, rowConversion[float32]{rowMove: m, d: d, as: wire})
+			return nil
+		}
+		exec.Share(a, used, movedGrain(a.Out[0].Type.Shape[1]), m)
 		return nil
 	}
 }
 
-// sumHere emits the sum of the rows that lie on this rank.
-func sumHere(e *lowering.Emitter, out, payload []lowering.Buf, place, recv lowering.Buf) error {
-	k := place.Type.Shape[1]
-	return e.Emit(lowering.KernelSpec{Op: ops.EPSum, Out: out, In: append(payload[:len(payload):len(payload)], place, recv), Kernel: func(a *exec.Args) error {
-		sumHome(a, k, a.In[0].Type.DType, rowHere)
+// leaving locates the packed rows of the result, which have so many bytes of values and end with k weights of the
+// type of the second argument, if weights travel along.
+func leaving(a *exec.Args, values, k int, weights bool) places {
+	size := 0
+	if weights {
+		size = a.In[1].Type.DType.Size()
+	}
+	return inPacked(a.Out[0], values, a.Out[0].Type.Shape[a.Out[0].Type.Rank()-1]-k*size, size)
+}
+
+// returned locates the packed rows of x, which end with k weights of the type of the second result, if there is one.
+func returned(a *exec.Args, x array.Array, k int) places {
+	size, stride := 0, x.Type.Shape[x.Type.Rank()-1]
+	if len(a.Out) == 2 {
+		size = a.Out[1].Type.DType.Size()
+	}
+	return inPacked(x, stride-k*size, stride-k*size, size)
+}
+
+// sumHome writes to the first result the sum of every token's rows, as s says, and to the second, if there is one,
+// the weight of every pair.
+func sumHome(a *exec.Args, s rowSum[float32]) {
+	t := a.Out[0].Type
+	s.to, s.as, s.n = inArrays(a.Out, s.k), t.DType, t.Shape[1]
+	sumPairs(a, t.Shape[0], s)
+}
+
+// sumHere emits the sum of the rows that lie on this rank. home is the row of each pair.
+func sumHere(e *lowering.Emitter, out, payload []lowering.Buf, home lowering.Buf) error {
+	k := home.Type.Shape[1]
+	return e.Emit(lowering.KernelSpec{Op: ops.EPSum, Out: out, In: append(payload[:len(payload):len(payload)], home), Kernel: func(a *exec.Args) error {
+		n := len(a.In) - 1
+		sumHome(a, rowSum[float32]{from: inArrays(a.In[:n], 1), index: data[int32](a.In[n]), d: a.In[0].Type.DType, k: k})
 		return nil
 	}})
-}
-
-// rowHere is the pairRow of rows that lie on this rank. The arguments are the rows in
-// expert order, their weights if weights travel along, the place of each pair and the
-// row of each place.
-func rowHere(a *exec.Args, pair int) (x, w []byte) {
-	n := len(a.In) - 2
-	j := data[int32](a.In[n])[pair]
-	if j < 0 {
-		return nil, nil
-	}
-	i := int(data[int32](a.In[n+1])[j])
-	x = entry(a.In[0], i)
-	if n == 2 {
-		w = element(a.In[1], i)
-	}
-	return x, w
-}
-
-// rowArrived is the pairRow of rows that have been exchanged. The arguments are the packed
-// rows and the place of each pair among them; without places there is a row for every pair,
-// in the order of the pairs.
-func rowArrived(a *exec.Args, pair int) (x, w []byte) {
-	j := pair
-	if len(a.In) == 2 {
-		if j = int(data[int32](a.In[1])[pair]); j < 0 {
-			return nil, nil
-		}
-	}
-	row := packed(a.In[0], j)
-	xs := len(row)
-	if len(a.Out) == 2 {
-		xs -= a.Out[1].Type.DType.Size()
-	}
-	return row[:xs], row[xs:]
 }
 
 // exchangePairs emits the all_to_all of the rows, of size bytes, that return to a rank of
@@ -281,21 +274,6 @@ func (l epLayer) exchangePairs(e *lowering.Emitter, routing *graph.Value, axes [
 func packed(rows array.Array, j int) []byte {
 	size := rows.Type.Shape[rows.Type.Rank()-1]
 	return rows.Bytes()[j*size : (j+1)*size]
-}
-
-// rowsPacked is the work of packing the rows that return to their tokens.
-type rowsPacked struct {
-	buf  []byte
-	rows []array.Array
-	recv []int32
-	size int
-}
-
-func (w *rowsPacked) Piece(lo, hi int) {
-	for j := lo; j < hi; j++ {
-		i := int(w.recv[j])
-		packRow(w.buf[j*w.size:][:w.size], w.rows, i, i)
-	}
 }
 
 func (CombineOp) Doc() graph.Doc {

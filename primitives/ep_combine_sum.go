@@ -1,8 +1,6 @@
 package primitives
 
 import (
-	"slices"
-
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
@@ -29,10 +27,7 @@ func (l epLayer) combineSums(e *lowering.Emitter, out, payload []lowering.Buf) e
 		return err
 	}
 	types, wire := wireTypes(e, payload, k)
-	travels := ops.None
-	if wire != payload[0].Type.DType {
-		travels = ops.Wire
-	}
+	travels := onWireAs(payload, wire)
 	size, leave := bytesOf(types), j.out.Type.Len()
 	send, got := homeward(e, payload[0], j.room, types), homeward(e, payload[0], leave, types)
 	if err := e.Emit(lowering.KernelSpec{Op: ops.EPPackSums | travels, Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], slots, j.sizes), Kernel: packSums(k, wire), Within: fitsZones(payload, wire)}); err != nil {
@@ -40,7 +35,7 @@ func (l epLayer) combineSums(e *lowering.Emitter, out, payload []lowering.Buf) e
 	}
 	l.exchangeRows(e, l.axis, got, send, j.sizes, size, leave, true)
 	return e.Emit(lowering.KernelSpec{Op: ops.EPSumRanks | travels, Out: out, In: []lowering.Buf{got, j.home}, Kernel: func(a *exec.Args) error {
-		sumHome(a, k, wire, sumArrived)
+		sumHome(a, rowSum[float32]{from: returned(a, a.In[0], k), index: data[int32](a.In[1]), shared: true, d: wire, k: k})
 		return nil
 	}})
 }
@@ -62,76 +57,15 @@ func (l epLayer) slots(e *lowering.Emitter, routing *graph.Value, axes []string,
 // rows, weights if they travel along, slots and sizes.
 func packSums(k int, wire graph.DType) exec.Kernel {
 	return func(a *exec.Args) error {
-		sizes := data[int32](a.In[len(a.In)-1])
-		t, arrived := a.In[0].Type, sumOf(sizes[len(sizes)/2:])
-		sums := rowSums{Args: a, d: t.DType, k: k, n: t.Shape[1], row: rowOfSlot, to: sumLeaving, put: putLeaving}
+		n, t := len(a.In)-2, a.In[0].Type
+		sizes := data[int32](a.In[n+1])
+		arrived := sumOf(sizes[len(sizes)/2:])
+		s := rowSum[float32]{from: inArrays(a.In[:n], 1), index: data[int32](a.In[n]), d: t.DType, as: wire, k: k, n: t.Shape[1]}
 		if overZones(a) {
-			return sumsInZones(a, arrived, sums)
+			return sumsInZones(a, arrived, s)
 		}
-		sumPairsTo(a, arrived, sums, wire)
+		s.to = leaving(a, onWire(wire, s.n), k, n == 2)
+		sumPairs(a, arrived, s)
 		return nil
 	}
-}
-
-// rowOfSlot is the pairRow of the rows of the zones, whose pairs are slots.
-func rowOfSlot(a *exec.Args, slot int) (x, w []byte) {
-	n := len(a.In) - 2
-	i := int(data[int32](a.In[n])[slot])
-	if i < 0 {
-		return nil, nil
-	}
-	if n == 2 {
-		w = element(a.In[1], i)
-	}
-	return entry(a.In[0], i), w
-}
-
-// sumLeaving returns where the values of packed row j lie.
-func sumLeaving(a *exec.Args, j int) []byte {
-	row := packed(a.Out[0], j)
-	return row[:len(row)-weightsLeaving(a)]
-}
-
-// weightsLeaving returns the bytes of the weights behind the values of a packed row.
-func weightsLeaving(a *exec.Args) int {
-	if len(a.In) < 4 {
-		return 0
-	}
-	return a.In[2].Type.Shape[1] * a.In[1].Type.DType.Size()
-}
-
-// putLeaving writes the weight of a slot, or 0 if the slot has no row, behind the values of
-// its packed row. It does nothing if weights do not travel along.
-func putLeaving(a *exec.Args, slot int, w []byte) {
-	if len(a.In) == 4 {
-		k := a.In[2].Type.Shape[1]
-		size := a.In[1].Type.DType.Size()
-		row := packed(a.Out[0], slot/k)
-		dst := row[len(row)-weightsLeaving(a):][slot%k*size:][:size]
-		clear(dst)
-		copy(dst, w)
-	}
-}
-
-// sumArrived is the pairRow of sums that have come home, of which the first pair of those
-// that share a sum has the values, and every pair its own weight. The arguments are the packed
-// rows, and the place of the row of each pair.
-func sumArrived(a *exec.Args, pair int) (x, w []byte) {
-	home := data[int32](a.In[1])
-	j := home[pair]
-	if j < 0 {
-		return nil, nil
-	}
-	k := a.In[1].Type.Shape[1]
-	row := packed(a.In[0], int(j))
-	xs := len(row)
-	if len(a.Out) == 2 {
-		size := a.Out[1].Type.DType.Size()
-		xs -= k * size
-		w = row[xs+pair%k*size:][:size]
-	}
-	if slices.Contains(home[pair/k*k:pair], j) {
-		return nil, w
-	}
-	return row[:xs], w
 }

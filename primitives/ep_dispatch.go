@@ -180,12 +180,16 @@ func (p DispatchOp) ZoneAlign() int { return p.Align }
 func (p DispatchOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	l := p.layer()
 	axes, rows := out[0].Spec.Ragged.Tokens, out[0].Spec.Ragged.Rows
-	if !l.travels(e.Mesh, axes) {
-		return p.permute(e, out, in)
-	}
 	routing := e.Eqn.In[len(e.Eqn.In)-1].Origin()
 	payload := in[:len(in)-1]
 	k := routing.Type.Shape[1]
+	if !l.travels(e.Mesh, axes) {
+		o, err := l.order(e, routing, axes, rows)
+		if err != nil {
+			return err
+		}
+		return p.place(e, out, payload, payload[0], o.from, o.choice)
+	}
 	if l.machines(e.Mesh, axes) > 1 {
 		return p.dispatchThrough(e, routing, axes, out, payload)
 	}
@@ -202,7 +206,7 @@ func (p DispatchOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		if err != nil {
 			return err
 		}
-		return p.place(e, out, payload, came.got, from, j)
+		return p.place(e, out, payload, came.got, from, j.choice)
 	}
 	// A row has the weights of all choices of its token.
 	types := rowTypes(bufTypes(payload), k)
@@ -213,7 +217,7 @@ func (p DispatchOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		return err
 	}
 	l.exchangeRows(e, l.axis, got, send, j.sizes, size, leave, false)
-	return p.place(e, out, payload, got, j.from, j)
+	return p.place(e, out, payload, got, j.from, j.choice)
 }
 
 // packTokens emits the packing of the rows of tokens i32[rows], of which those behind the last are
@@ -222,113 +226,56 @@ func packTokens(e *lowering.Emitter, send lowering.Buf, payload []lowering.Buf, 
 	leave, size := send.Type.Shape[0], send.Type.Shape[1]
 	return e.Emit(lowering.KernelSpec{Op: ops.EPPack, Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], tokens), Kernel: func(a *exec.Args) error {
 		n := len(a.In) - 1
-		exec.Share(a, leave, movedGrain(size), tokensPacked{a.Out[0].Bytes(), a.In[:n], data[int32](a.In[n]), size})
+		from := tokensIn(a.In[:n])
+		to := inPacked(a.Out[0], from.values.size, from.values.size, from.weights.size)
+		exec.Share(a, leave, movedGrain(size), rowMove{to: to, from: from, at: data[int32](a.In[n])})
 		return nil
 	}})
 }
 
-// place emits the copies of the rows got to expert order. from says which of them fills each
-// row of the zones.
-func (p DispatchOp) place(e *lowering.Emitter, out, payload []lowering.Buf, got, from lowering.Buf, j journey) error {
+// tokensIn locates the payload of tokens. The weights of all choices of a token are one part.
+func tokensIn(payload []array.Array) places {
+	p := inArrays(payload, 1)
+	if len(payload) == 2 {
+		p.weights.stride *= payload[1].Type.Shape[1]
+		p.weights.size = p.weights.stride
+	}
+	return p
+}
+
+// place emits the copies of rows x in expert order. from says which row of x each row of the zones is, and choice
+// which of its weights it has. x is packed rows that have arrived, or the tokens, whose weights are an array of
+// their own.
+func (p DispatchOp) place(e *lowering.Emitter, out, payload []lowering.Buf, x, from, choice lowering.Buf) error {
 	rows := out[0].Spec.Ragged
 	counts, err := p.layer().counts(e, rows.Routing, rows.Tokens, rows.Rows)
 	if err != nil {
 		return err
 	}
-	size := bytesOf(rowTypes(bufTypes(payload), 1))
-	return e.Emit(lowering.KernelSpec{Op: ops.EPPlace, Out: out, In: append([]lowering.Buf{got, from, counts}, j.choiceOf(payload)...), Kernel: func(a *exec.Args) error {
-		w := rowsPlaced{rows: a.Out, wire: a.In[0], from: data[int32](a.In[1])}
+	in, own := []lowering.Buf{x, from, counts}, x.ID == payload[0].ID
+	if len(payload) == 2 {
+		in = append(in, choice)
+		if own {
+			in = append(in, payload[1])
+		}
+	}
+	return e.Emit(lowering.KernelSpec{Op: ops.EPPlace, Out: out, In: in, Kernel: func(a *exec.Args) error {
+		m := rowMove{to: inArrays(a.Out, 1), at: data[int32](a.In[1])}
 		if len(a.Out) == 2 {
-			w.choice = data[int32](a.In[3])
+			m.choice = data[int32](a.In[3])
 		}
-		exec.Share(a, min(len(w.from), a.Out[0].Type.Shape[0]), movedGrain(size), w)
+		switch v := m.to.values.size; {
+		case !own:
+			m.from = inPacked(a.In[0], v, v, m.to.weights.size)
+		case len(a.Out) == 2:
+			w := a.In[4]
+			m.from = inArrays([]array.Array{a.In[0], w}, w.Type.Shape[1])
+		default:
+			m.from = inArrays(a.In[:1], 1)
+		}
+		exec.Share(a, min(len(m.at), a.Out[0].Type.Shape[0]), movedGrain(m.to.values.size+m.to.weights.size), m)
 		return nil
 	}})
-}
-
-// permute lowers a dispatch whose rows stay on their rank.
-func (p DispatchOp) permute(e *lowering.Emitter, out, in []lowering.Buf) error {
-	l := p.layer()
-	routing := e.Eqn.In[len(e.Eqn.In)-1].Origin()
-	payload := in[:len(in)-1]
-	axes := out[0].Spec.Ragged.Tokens
-	k := routing.Type.Shape[1]
-	place, err := l.sendPlace(e, routing, axes)
-	if err != nil {
-		return err
-	}
-	recv, err := l.recvOrder(e, routing, axes, out[0].Spec.Ragged.Rows)
-	if err != nil {
-		return err
-	}
-	size := bytesOf(rowTypes(bufTypes(payload), 1))
-	return e.Emit(lowering.KernelSpec{Op: ops.EPPermute, Out: out, In: append(payload[:len(payload):len(payload)], place, recv), Kernel: func(a *exec.Args) error {
-		n := len(a.In) - 2
-		place, recv := data[int32](a.In[n]), data[int32](a.In[n+1])
-		exec.Share(a, len(place), movedGrain(size), pairsOrdered{a, place, recv, k})
-		return nil
-	}})
-}
-
-// pairsOrdered is the work of copying pairs to expert order.
-type pairsOrdered struct {
-	*exec.Args
-	place, recv []int32
-	k           int
-}
-
-func (w *pairsOrdered) Piece(lo, hi int) {
-	for pair := lo; pair < hi; pair++ {
-		if w.place[pair] < 0 {
-			continue
-		}
-		row := int(w.recv[w.place[pair]])
-		copy(entry(w.Out[0], row), entry(w.In[0], pair/w.k))
-		if len(w.Out) == 2 {
-			copy(element(w.Out[1], row), element(w.In[1], pair))
-		}
-	}
-}
-
-// tokensPacked is the work of packing the rows of tokens that leave for their experts.
-type tokensPacked struct {
-	buf     []byte
-	payload []array.Array
-	tokens  []int32 // -1 behind the last row that leaves
-	size    int
-}
-
-func (w *tokensPacked) Piece(lo, hi int) {
-	for j := lo; j < hi; j++ {
-		t := int(w.tokens[j])
-		if t < 0 {
-			return
-		}
-		dst := w.buf[j*w.size : (j+1)*w.size]
-		putPayload(dst, w.payload, t)
-	}
-}
-
-// rowsPlaced is the work of copying the rows that have arrived to expert order.
-type rowsPlaced struct {
-	rows         []array.Array
-	wire         array.Array
-	from, choice []int32 // choice is nil if no weights travel along
-}
-
-func (w *rowsPlaced) Piece(lo, hi int) {
-	for i := lo; i < hi; i++ {
-		j := int(w.from[i])
-		if j < 0 {
-			continue
-		}
-		row := packed(w.wire, j)
-		n := copy(entry(w.rows[0], i), row)
-		if w.choice != nil {
-			weight := element(w.rows[1], i)
-			copy(weight, row[n+int(w.choice[i])*len(weight):])
-		}
-	}
 }
 
 // exchangeRows emits the all_to_all over an axis, or a level of it, of rows of size bytes, of which

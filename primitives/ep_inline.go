@@ -194,7 +194,21 @@ func (l epLayer) inlineChoices(e *lowering.Emitter, routing *graph.Value, axes [
 		}
 		order, rows := exec.Make[int32](a, len(own)), exec.Make[int32](a, n)
 		g.RowsOut(order, rows, nil, own, k, exec.Make[int32](a, 2*n))
-		exec.Share(a, (n-1)*segment, movedGrain(size), segmentsPacked{a.Out[0], a.In[:len(a.In)-1], order, rows, own, member, segment, tail, k})
+		at := exec.MakeDirty[int32](a, (n-1)*segment)
+		fillSegments(at, order, rows, member, segment)
+		from := tokensIn(a.In[:len(a.In)-1])
+		values := from.values.size
+		exec.Share(a, len(at), movedGrain(size), rowMove{to: inPacked(a.Out[0], values, values, from.weights.size), from: from, at: at, clear: true})
+		for i, t := range at {
+			row := packed(a.Out[0], i)[values+from.weights.size:]
+			clear(row) // rows of this rank may be shorter than those of others
+			note := row[len(row)-size+tail:]
+			if binary.LittleEndian.PutUint32(note, uint32(t)); t >= 0 {
+				for c, x := range own[int(t)*k : int(t+1)*k] {
+					binary.LittleEndian.PutUint32(note[4*(1+c):], uint32(x))
+				}
+			}
+		}
 		return nil
 	}}); err != nil {
 		return lowering.Buf{}, err
@@ -217,13 +231,16 @@ func (l epLayer) inlineChoices(e *lowering.Emitter, routing *graph.Value, axes [
 			if err != nil {
 				return err
 			}
-			row := member * segment
+			from, at := tokensIn(a.In[1:len(a.In)-1]), exec.Make[int32](a, segment)[:0]
 			for t := range len(own) / k {
 				if g.Comes(own[t*k:(t+1)*k], member) {
-					putPayload(packed(a.Out[0], row), a.In[1:len(a.In)-1], t)
-					row++
+					at = append(at, int32(t))
 				}
 			}
+			stay := rowMove{to: inPacked(a.Out[0], from.values.size, from.values.size, from.weights.size), from: from, at: at}
+			stay.to.values.first += member * segment * size
+			stay.to.weights.first += member * segment * size
+			stay.Piece(0, len(at))
 			return nil
 		}})
 	chosen := e.Temp(graph.T(graph.I32, all, k))
@@ -304,46 +321,21 @@ func (came *inlined) through(e *lowering.Emitter, j journey) (lowering.Buf, erro
 	}})
 }
 
-// putPayload writes the payload of token t to dst, and returns what is behind it.
-func putPayload(dst []byte, payload []array.Array, t int) []byte {
-	for _, a := range payload {
-		dst = dst[copy(dst, entry(a, t)):]
-	}
-	return dst
-}
-
-// segmentsPacked is the work of packing rows, and behind each its token and the token's
-// choices, into the segments of the other members. What is behind the last row of a segment is
-// zero but for its number.
-type segmentsPacked struct {
-	buf                      array.Array
-	payload                  []array.Array
-	order, rows, own         []int32
-	member, segment, tail, k int
-}
-
-func (w *segmentsPacked) Piece(lo, hi int) {
-	for i := lo; i < hi; i++ {
-		dst, m := packed(w.buf, i), i/w.segment
-		place := i - m*w.segment
-		if m >= w.member {
-			m++
+// fillSegments sets at to the token of every row of the segments of the other members, -1 behind the last row of a
+// segment. order has the tokens that leave for each member, rows[member] of them.
+func fillSegments(at, order, rows []int32, member, segment int) {
+	for m, n := range rows {
+		for i := range segment {
+			switch {
+			case m == member:
+			case i < int(n):
+				at[i] = order[i]
+			default:
+				at[i] = -1
+			}
 		}
-		if place >= int(w.rows[m]) {
-			clear(dst)
-			binary.LittleEndian.PutUint32(dst[w.tail:], ^uint32(0))
-			continue
+		if order = order[n:]; m != member {
+			at = at[segment:]
 		}
-		for _, n := range w.rows[:m] {
-			place += int(n)
-		}
-		t := int(w.order[place])
-		clear(putPayload(dst[:w.tail], w.payload, t)) // rows of this rank may be shorter than those of others
-		dst = dst[w.tail:]
-		binary.LittleEndian.PutUint32(dst, uint32(t))
-		for c, x := range w.own[t*w.k : (t+1)*w.k] {
-			binary.LittleEndian.PutUint32(dst[4*(1+c):], uint32(x))
-		}
-		clear(dst[4*(1+w.k):])
 	}
 }

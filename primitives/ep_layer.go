@@ -357,3 +357,37 @@ func (l epLayer) recvOrder(e *lowering.Emitter, routing *graph.Value, axes []str
 		}})
 	})
 }
+
+// order is the order of the rows of tokens that stay on their rank.
+type order struct {
+	home         lowering.Buf // i32[T,K]: the row of the zones of every pair of this rank
+	from, choice lowering.Buf // i32[rows of the zones]: the token and the choice of every row
+}
+
+// order returns the buffers of an order, which are -1 where there is no row, and no pair.
+func (l epLayer) order(e *lowering.Emitter, routing *graph.Value, axes []string, rows int) (o order, err error) {
+	for _, b := range []struct {
+		dst  *lowering.Buf
+		what string
+	}{{&o.from, "own from"}, {&o.choice, "own choice"}} {
+		if *b.dst, err = e.Memo(l.key(routing, axes, b.what), func() (lowering.Buf, error) { return e.Temp(graph.T(graph.I32, rows)), nil }); err != nil {
+			return o, err
+		}
+	}
+	o.home, err = e.Memo(l.key(routing, axes, "own home"), func() (lowering.Buf, error) {
+		place, err := l.sendPlace(e, routing, axes)
+		if err != nil {
+			return place, err
+		}
+		recv, err := l.recvOrder(e, routing, axes, rows)
+		if err != nil {
+			return recv, err
+		}
+		out := e.Placed(graph.T(graph.I32, routing.Type.Shape[:2]...), place.Spec)
+		return out, e.Emit(lowering.KernelSpec{Op: ops.EPOrder, Out: []lowering.Buf{out, o.from, o.choice}, In: []lowering.Buf{place, recv}, Kernel: func(a *exec.Args) error {
+			ep.Order(data[int32](a.Out[0]), data[int32](a.Out[1]), data[int32](a.Out[2]), data[int32](a.In[0]), data[int32](a.In[1]), a.In[0].Type.Shape[1])
+			return nil
+		}})
+	})
+	return o, err
+}

@@ -2,9 +2,7 @@ package primitives
 
 import (
 	"math"
-	"slices"
 
-	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
@@ -115,36 +113,23 @@ func (p DispatchOp) dispatchThrough(e *lowering.Emitter, routing *graph.Value, a
 	pass, got := e.Packed(v.roomPassing, types...), e.Packed(v.room, types...)
 	if err := e.Emit(lowering.KernelSpec{Op: ops.EPPass, Out: []lowering.Buf{pass}, In: append(payload[:len(payload):len(payload)], come, v.pass), Kernel: func(a *exec.Args) error {
 		n := len(a.In) - 2
-		rows := data[int32](a.In[n+1])
-		exec.Share(a, len(rows), movedGrain(size), rowsPassed{a.Out[0], a.In[:n], a.In[n], rows})
+		pass := data[int32](a.In[n+1]) // see ep.Passage.Pass
+		come, own := exec.MakeDirty[int32](a, len(pass)), exec.MakeDirty[int32](a, len(pass))
+		for i, j := range pass {
+			if come[i], own[i] = j, -1; j < 0 && j != math.MinInt32 {
+				own[i] = -1 - j
+			}
+		}
+		from := tokensIn(a.In[:n])
+		to := inPacked(a.Out[0], from.values.size, from.values.size, from.weights.size)
+		exec.Share(a, len(pass), movedGrain(size), rowMove{to: to, from: from, at: own})
+		exec.Share(a, len(pass), movedGrain(size), rowMove{to: inPacked(a.Out[0], size, 0, 0), from: inPacked(a.In[n], size, 0, 0), at: come})
 		return nil
 	}}); err != nil {
 		return err
 	}
 	l.exchangeRows(e, v.axisWithin, got, pass, v.within, size, v.roomPassing, false)
-	return p.place(e, out, payload, got, v.from, v.journey)
-}
-
-// rowsPassed is the work of packing the rows that a rank passes on: rows that have come from other
-// machines, and those of its own tokens.
-type rowsPassed struct {
-	buf     array.Array
-	payload []array.Array
-	come    array.Array
-	rows    []int32 // see ep.Passage.Pass
-}
-
-func (w *rowsPassed) Piece(lo, hi int) {
-	for i := lo; i < hi; i++ {
-		switch j := w.rows[i]; {
-		case j >= 0:
-			copy(packed(w.buf, i), packed(w.come, int(j)))
-		case j == math.MinInt32:
-			return
-		default:
-			putPayload(packed(w.buf, i), w.payload, int(-1-j))
-		}
-	}
+	return p.place(e, out, payload, got, v.from, v.choice)
 }
 
 // combineThrough lowers a combine with ep.Sum of rows that travel through machines.
@@ -159,10 +144,7 @@ func (l epLayer) combineThrough(e *lowering.Emitter, routing *graph.Value, axes 
 		return err
 	}
 	types, wire := wireTypes(e, payload, k)
-	travels, weight := ops.None, 0
-	if wire != payload[0].Type.DType {
-		travels = ops.Wire
-	}
+	travels, weight := onWireAs(payload, wire), 0
 	if len(payload) == 2 {
 		weight = payload[1].Type.DType.Size()
 	}
@@ -176,60 +158,15 @@ func (l epLayer) combineThrough(e *lowering.Emitter, routing *graph.Value, axes 
 	if err := e.Emit(lowering.KernelSpec{Op: ops.EPSumMachine | travels, Out: []lowering.Buf{leave}, In: []lowering.Buf{passed, v.relay, v.between}, Kernel: func(a *exec.Args) error {
 		come := sumOf(data[int32](a.In[2])[v.machines:])
 		_, own := a.Part(over, columns) // behind which the scales of values of 8 bits are
-		sumPairsTo(a, come, rowSums{Args: a, d: wire, k: k, n: own, row: passedRow(k, weight, 1), to: sumOfMachine(k, weight), put: weightOfMachine(k, weight)}, wire)
+		values := size - k*weight
+		sumPairs(a, come, rowSum[float32]{to: inPacked(a.Out[0], values, values, weight), from: inPacked(a.In[0], values, values, weight), index: data[int32](a.In[1]), shared: true, d: wire, as: wire, k: k, n: own})
 		return nil
 	}}); err != nil {
 		return err
 	}
 	l.exchangeRows(e, v.axisBetween, home, leave, v.between, size, v.roomLeaving, true)
 	return e.Emit(lowering.KernelSpec{Op: ops.EPSumMachines | travels, Out: out, In: []lowering.Buf{passed, home, v.home}, Kernel: func(a *exec.Args) error {
-		sumHome(a, k, wire, passedRow(k, weight, 2))
+		sumHome(a, rowSum[float32]{from: returned(a, a.In[0], k), next: returned(a, a.In[1], k), index: data[int32](a.In[2]), shared: true, d: wire, k: k})
 		return nil
 	}})
-}
-
-// passedRow returns the pairRow of sums that have been passed back, of rows with a weight of that
-// many bytes for each of k choices. The first pair of those that share a sum has the values, and
-// every pair its own weight. Argument `at` is the row of each pair, and the arguments before it are
-// the packed rows, which are numbered through.
-func passedRow(k, weight, at int) pairRow {
-	return func(a *exec.Args, pair int) (x, w []byte) {
-		index := data[int32](a.In[at])
-		j := int(index[pair])
-		if j < 0 {
-			return nil, nil
-		}
-		from := a.In
-		for n := from[0].Type.Shape[0]; j >= n; n = from[0].Type.Shape[0] {
-			from, j = from[1:], j-n
-		}
-		row := packed(from[0], j)
-		xs := len(row) - k*weight
-		if weight > 0 {
-			w = row[xs+pair%k*weight:][:weight]
-		}
-		if slices.Contains(index[pair/k*k:pair], index[pair]) {
-			return nil, w
-		}
-		return row[:xs], w
-	}
-}
-
-// sumOfMachine returns where the values of packed row i lie.
-func sumOfMachine(k, weight int) func(a *exec.Args, i int) []byte {
-	return func(a *exec.Args, i int) []byte {
-		row := packed(a.Out[0], i)
-		return row[:len(row)-k*weight]
-	}
-}
-
-// weightOfMachine writes the weight of a pair, or 0 if it has no row, behind the values of its
-// packed row.
-func weightOfMachine(k, weight int) func(a *exec.Args, pair int, w []byte) {
-	return func(a *exec.Args, pair int, w []byte) {
-		row := packed(a.Out[0], pair/k)
-		dst := row[len(row)-k*weight:][pair%k*weight:][:weight]
-		clear(dst)
-		copy(dst, w)
-	}
 }

@@ -92,12 +92,11 @@ func (w *rowsPermuted) Piece(lo, hi int) {
 // sumsInZones writes, for each of the rows that have arrived, the sum of its rows of the zones
 // over the first of these, and then brings the sums together at the beginning of the memory.
 // The arguments are those of packSums.
-func sumsInZones(a *exec.Args, arrived int, s rowSums) error {
-	slots := data[int32](a.In[1])
+func sumsInZones(a *exec.Args, arrived int, s rowSum[float32]) error {
 	first := exec.Make[int32](a, arrived)
 	for j := range first {
 		first[j] = -1
-		for _, i := range slots[j*s.k : (j+1)*s.k] {
+		for _, i := range s.index[j*s.k : (j+1)*s.k] {
 			if i >= 0 {
 				first[j] = i
 				break
@@ -107,9 +106,8 @@ func sumsInZones(a *exec.Args, arrived int, s rowSums) error {
 			return fmt.Errorf("row %d has arrived, and belongs to no pair", j)
 		}
 	}
-	s.to = func(a *exec.Args, j int) []byte { return entry(a.In[0], int(first[j])) }
-	s.over = true
-	sumPairs(a, arrived, s, s.d)
+	s.to, s.over = s.from, first
+	sumPairs(a, arrived, s)
 	permuteRows(a, a.In[0].Bytes(), first, a.Out[0].Type.Shape[1])
 	return nil
 }

@@ -1,6 +1,7 @@
 package primitives
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/gomoe/gomoe/array"
@@ -43,30 +44,18 @@ func bytesOf(types []graph.Type) int {
 	return int(n)
 }
 
-// entry returns the bytes of entry i of a, which has a row of one or more
-// elements per entry.
-func entry(a array.Array, i int) []byte {
-	size := a.Type.DType.Size()
-	if a.Type.Rank() == 2 {
-		size *= a.Type.Shape[1]
+// entrySize returns the bytes of an entry of an array of type t, which has a row of one or more elements per entry.
+func entrySize(t graph.Type) int {
+	if t.Rank() == 2 {
+		return rowSize(t)
 	}
-	return a.Bytes()[i*size : (i+1)*size]
+	return t.DType.Size()
 }
 
 // element returns the bytes of element i of a, whatever its shape.
 func element(a array.Array, i int) []byte {
 	size := a.Type.DType.Size()
 	return a.Bytes()[i*size : (i+1)*size]
-}
-
-// packRow writes entry `row` of the payload, and at the end the weight of element `pair`
-// if there are weights, to dst. The rows of other ranks may have more columns.
-func packRow(dst []byte, payload []array.Array, row, pair int) {
-	copy(dst, entry(payload[0], row))
-	if len(payload) == 2 {
-		w := element(payload[1], pair)
-		copy(dst[len(dst)-len(w):], w)
-	}
 }
 
 // movedGrain is the least number of rows of size bytes that is worth a goroutine
@@ -84,132 +73,216 @@ func sumOf(counts []int32) int {
 	return n
 }
 
-// sumHome writes to Out[0] the sum of every token's rows over its k choices, in
-// order, and to Out[1], if there is one, the weight of every pair. row returns the
-// bytes of a pair's values, of type d, and of its weight, nil if the pair has no row.
-func sumHome(a *exec.Args, k int, d graph.DType, row pairRow) {
-	t := a.Out[0].Type
-	sumPairsTo(a, t.Shape[0], rowSums{Args: a, d: d, k: k, n: t.Shape[1], row: row, to: tokenHere, put: putWeight}, t.DType)
+// column locates one part of every row in memory: part c of row i is the size bytes at
+// first + i·stride + c·size.
+type column struct {
+	mem                 []byte
+	first, stride, size int
 }
 
-// tokenHere returns token t of the result.
-func tokenHere(a *exec.Args, t int) []byte { return entry(a.Out[0], t) }
+func (c *column) part(i, part int) []byte {
+	at := c.first + i*c.stride + part*c.size
+	return c.mem[at : at+c.size]
+}
 
-// sumPairs computes n sums of type `to`, which is that of the rows, or f32. bf16 and f16 are
-// added in f32, and rounded once unless the sums are f32.
-func sumPairs(a *exec.Args, n int, s rowSums, to graph.DType) {
-	grain := 1 + cheap/(1+s.k*s.n)
-	switch s.d {
-	case graph.F64:
-		exec.Share(a, n, grain, wholeSums[float64]{s, roomsOver[float64](a, s)})
-	case graph.F32:
-		exec.Share(a, n, grain, wholeSums[float32]{s, roomsOver[float32](a, s)})
-	case graph.BF16, graph.F16:
-		exec.Share(a, n, grain, wideSums{s, to == graph.F32, exec.RoomsOf[float32](a, 2*s.n)})
+// places locates the values of rows and, if weights travel along, their weights.
+type places struct{ values, weights column }
+
+// inArrays locates rows in arrays: the values and, if there are two arrays, k weights per row.
+func inArrays(payload []array.Array, k int) places {
+	size := entrySize(payload[0].Type)
+	p := places{values: column{payload[0].Bytes(), 0, size, size}}
+	if len(payload) == 2 {
+		size := payload[1].Type.DType.Size()
+		p.weights = column{payload[1].Bytes(), 0, k * size, size}
+	}
+	return p
+}
+
+// inPacked locates packed rows, which have so many bytes of values. Weights of so many bytes begin at first.
+func inPacked(x array.Array, values, first, weight int) places {
+	stride := x.Type.Shape[x.Type.Rank()-1]
+	return places{column{x.Bytes(), 0, stride, values}, column{x.Bytes(), first, stride, weight}}
+}
+
+// rowMove is the work of moving rows: row i of the destination becomes row at[i] of the source, with its weight.
+type rowMove struct {
+	to, from places
+	at       []int32 // -1 for a row without a source
+	choice   []int32 // which of the source's weights each row has; nil for the first
+	clear    bool    // rows without a source are zeroed
+}
+
+func (m *rowMove) Piece(lo, hi int) {
+	for i := lo; i < hi; i++ {
+		j := int(m.at[i])
+		if j < 0 {
+			if m.clear {
+				clear(m.to.values.mem[i*m.to.values.stride:][:m.to.values.stride])
+			}
+			continue
+		}
+		copy(m.to.values.part(i, 0), m.from.values.part(j, 0))
+		if m.to.weights.size > 0 {
+			c := 0
+			if m.choice != nil {
+				c = int(m.choice[i])
+			}
+			copy(m.to.weights.part(i, 0), m.from.weights.part(j, c))
+		}
 	}
 }
 
-// pairRow returns the bytes of the values and of the weight of a pair, nil if the pair
-// has no row.
-type pairRow func(a *exec.Args, pair int) (x, w []byte)
-
-// rowSums is the work of adding the rows of k pairs each, of n elements of type d. Packed rows
-// may have room for more: that of the rank with the most columns.
-type rowSums struct {
-	*exec.Args
-	d    graph.DType
-	k, n int
-	row  pairRow
-	to   func(a *exec.Args, i int) []byte       // returns where sum i is written
-	put  func(a *exec.Args, pair int, w []byte) // writes the weight of a pair
-	over bool                                   // a sum is written over one of its rows
+// rowConversion is a rowMove of n values of type d that become values of another type, each multiplied by its
+// row's factor before it is rounded. Without factors they are only converted.
+type rowConversion[T float] struct {
+	rowMove
+	d, as   graph.DType
+	factors []T
+	own     bool // factors are those of the destination's rows
+	over    bool // a row is written over its source
+	rooms   *exec.Rooms[T]
 }
 
-// wholeSums are rowSums whose result has the type in which rows are added.
-type wholeSums[T float] struct {
-	rowSums
-	rooms *exec.Rooms[T] // nil unless sums are written over rows
-}
-
-// roomsOver returns memory in which sums are made that are written over rows.
-func roomsOver[T float](a *exec.Args, s rowSums) *exec.Rooms[T] {
-	if !s.over {
-		return nil
+// convertRows moves n rows as m says.
+func convertRows[T float](a *exec.Args, n, width int, m rowConversion[T]) {
+	if m.rooms = nil; m.d != m.as || m.d != array.DTypeOf[T]() {
+		m.rooms = exec.RoomsOf[T](a, width)
 	}
-	return exec.RoomsOf[T](a, s.n)
+	exec.Share(a, n, movedGrain(width*m.d.Size()), m)
 }
 
-func (s *wholeSums[T]) Piece(lo, hi int) {
+func (m *rowConversion[T]) Piece(lo, hi int) {
 	var room []T
-	if s.over {
-		room = s.rooms.Take()
+	if m.rooms != nil {
+		room = m.rooms.Take()
 	}
-	for t := lo; t < hi; t++ {
-		dst := view[T](s.to(s.Args, t))[:s.n]
-		acc := dst
-		if s.over {
-			acc = room
+	for i := lo; i < hi; i++ {
+		j, to := int(m.at[i]), i
+		if j < 0 {
+			m.rowMove.Piece(i, i+1)
+			continue
 		}
-		clear(acc)
-		for pair := t * s.k; pair < (t+1)*s.k; pair++ {
-			x, w := s.row(s.Args, pair)
-			if x != nil {
-				vector.Add(acc, acc, view[T](x)[:s.n])
-			}
-			s.put(s.Args, pair, w)
+		if m.over {
+			to = j
 		}
-		if s.over {
-			copy(dst, acc)
-		}
-	}
-}
-
-// wideSums are rowSums of bf16 and of f16. The sums have the type of the rows, or are f32.
-type wideSums struct {
-	rowSums
-	wide  bool // the sums are f32
-	rooms *exec.Rooms[float32]
-}
-
-func (s *wideSums) Piece(lo, hi int) {
-	room, k, brain := s.rooms.Take(), s.k, s.d == graph.BF16
-	acc, wide := room[:s.n], room[s.n:]
-	for t := lo; t < hi; t++ {
-		dst := s.to(s.Args, t)
-		if s.wide {
-			acc = view[float32](dst)[:s.n]
-		}
-		clear(acc)
-		for pair := t * k; pair < (t+1)*k; pair++ {
-			x, w := s.row(s.Args, pair)
-			switch {
-			case x == nil:
-			case brain:
-				array.WidenBrain(wide, view[array.Brain](x)[:s.n])
-				vector.Add(acc, acc, wide)
-			default:
-				array.WidenHalf(wide, view[array.Half](x)[:s.n])
-				vector.Add(acc, acc, wide)
-			}
-			s.put(s.Args, pair, w)
+		src, dst := m.from.values.part(j, 0), m.to.values.part(to, 0)
+		x, y := room, room
+		if m.rooms == nil {
+			x, y = view[T](src), view[T](dst)
+		} else {
+			widenRow(x, src, m.d)
 		}
 		switch {
-		case s.wide: // the sum is there
-		case brain:
-			array.NarrowBrain(view[array.Brain](dst)[:s.n], acc)
-		default:
-			array.NarrowHalf(view[array.Half](dst)[:s.n], acc)
+		case m.own:
+			scale(y, x, m.factors[i])
+		case m.factors != nil:
+			scale(y, x, m.factors[j])
+		}
+		if m.rooms != nil {
+			narrowRow(dst, y, m.as)
+		}
+		if m.to.weights.size > 0 {
+			copy(m.to.weights.part(i, 0), m.from.weights.part(j, 0))
 		}
 	}
 }
 
-// putWeight writes the weight of a pair, or 0 if the pair has no row. It does nothing
-// if weights do not travel along.
-func putWeight(a *exec.Args, pair int, w []byte) {
-	if len(a.Out) == 2 {
-		dst := element(a.Out[1], pair)
-		clear(dst)
-		copy(dst, w)
+// rowSum is the work of adding rows of n values of type d. Sum i is that of the rows of pairs i·k to i·k+k-1 in
+// order, added as T, and rounded once to type as.
+type rowSum[T float] struct {
+	to, from places  // to has k weights per sum
+	next     places  // rows whose numbers follow those of from, if there are any
+	index    []int32 // the row of each pair, -1 for none; nil if pair i has row i
+	shared   bool    // pairs of a sum may have one row: it is added once, and has a weight for each of them
+	over     []int32 // the row over which each sum is written; nil if none is
+	factors  []T     // multiply the rows; nil for none
+	d, as    graph.DType
+	k, n     int
+	rooms    *exec.Rooms[T]
+}
+
+// sumPairs computes sums: those of f64 in f64, others in f32.
+func sumPairs(a *exec.Args, sums int, s rowSum[float32]) {
+	if s.d == graph.F64 || s.as == graph.F64 {
+		sumPairsAs(a, sums, rowSum[float64]{to: s.to, from: s.from, next: s.next, index: s.index, shared: s.shared, over: s.over, d: s.d, as: s.as, k: s.k, n: s.n})
+		return
+	}
+	sumPairsAs(a, sums, s)
+}
+
+func sumPairsAs[T float](a *exec.Args, sums int, s rowSum[T]) {
+	if s.over != nil || s.d != s.as || s.d != array.DTypeOf[T]() {
+		s.rooms = exec.RoomsOf[T](a, 2*s.n)
+	}
+	exec.Share(a, sums, 1+cheap/(1+s.k*s.n), s)
+}
+
+func (s *rowSum[T]) Piece(lo, hi int) {
+	var sum, wide []T
+	if s.rooms != nil {
+		room := s.rooms.Take()
+		sum, wide = room[:s.n], room[s.n:]
+	}
+	t := array.DTypeOf[T]()
+	for i := lo; i < hi; i++ {
+		to, acc := i, sum
+		if s.over != nil {
+			to = int(s.over[i])
+		}
+		dst := s.to.values.part(to, 0)[:onWire(s.as, s.n)]
+		if s.as == t && s.over == nil {
+			acc = view[T](dst)
+		}
+		clear(acc)
+		for pair := i * s.k; pair < (i+1)*s.k; pair++ {
+			s.add(acc, wide, i, pair)
+		}
+		switch {
+		case s.as != t:
+			narrowRow(dst, acc, s.as)
+		case s.over != nil:
+			copy(view[T](dst), acc)
+		}
+	}
+}
+
+// add adds the row of a pair to sum i, and writes the pair's weight. wide has room for a row.
+func (s *rowSum[T]) add(acc, wide []T, i, pair int) {
+	j, c := pair, pair-i*s.k
+	if s.index != nil {
+		j = int(s.index[pair])
+	}
+	from := &s.from
+	if v := &from.values; s.next.values.mem != nil {
+		if n := len(v.mem) / max(v.stride, 1); j >= n {
+			from, j = &s.next, j-n
+		}
+	}
+	if s.to.weights.size > 0 {
+		w := s.to.weights.part(i, c)
+		switch {
+		case j < 0:
+			clear(w)
+		case s.shared:
+			copy(w, from.weights.part(j, c))
+		default:
+			copy(w, from.weights.part(j, 0))
+		}
+	}
+	if j < 0 || s.shared && slices.Contains(s.index[i*s.k:pair], s.index[pair]) {
+		return
+	}
+	row := wide
+	if x := from.values.part(j, 0)[:onWire(s.d, s.n)]; s.d == array.DTypeOf[T]() {
+		row = view[T](x)
+	} else {
+		widenRow(wide, x, s.d)
+	}
+	if s.factors != nil {
+		vector.AddScaled(acc, acc, row, s.factors[j])
+	} else {
+		vector.Add(acc, acc, row)
 	}
 }
 

@@ -3,7 +3,6 @@ package primitives
 import (
 	"context"
 
-	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/exec"
@@ -14,38 +13,38 @@ import (
 
 // lowerWhole brings together the rows of tokens that are whole over the experts' axis.
 // Every rank has the rows of its own experts, and afterwards the result for all tokens.
-// place and recv are those of sendPlace and recvOrder.
+// home is the row of every pair, of those on this rank.
 //
 // With ep.Rows each rank writes its rows in the order of the pairs, with zeros for the pairs
 // of other ranks. One sum over the ranks then gives every rank all rows, and every rank adds
 // the rows of a token in the order of its choices. With ep.Sum each rank adds its own rows
 // of a token, and the ranks' sums are added.
-func (p CombineOp) lowerWhole(e *lowering.Emitter, out, payload []lowering.Buf, place, recv lowering.Buf) error {
+func (p CombineOp) lowerWhole(e *lowering.Emitter, out, payload []lowering.Buf, home lowering.Buf) error {
 	l := p.layer()
 	if l.home == ep.Sum {
-		return l.sumRanks(e, out, payload, place, recv)
+		return l.sumRanks(e, out, payload, home)
 	}
-	k, types, axes := place.Type.Shape[1], rowTypes(bufTypes(payload), 1), place.Spec.At(0)
+	k, types, axes := home.Type.Shape[1], rowTypes(bufTypes(payload), 1), home.Spec.At(0)
 	size, tokens := bytesOf(types), e.Eqn.Out[0].Type.Shape[0]
 	mine, all := e.PackedPairs(axes, tokens, k, types...), e.PackedPairs(axes, tokens, k, types...)
-	if err := e.Emit(lowering.KernelSpec{Op: ops.EPSpread, Out: []lowering.Buf{mine}, In: append(payload[:len(payload):len(payload)], place, recv), Kernel: func(a *exec.Args) error {
-		n := len(a.In) - 2
-		place := data[int32](a.In[n])
-		exec.Share(a, len(place), movedGrain(size), rowsSpread{a.Out[0].Bytes(), a.In[:n], place, data[int32](a.In[n+1]), size})
+	if err := e.Emit(lowering.KernelSpec{Op: ops.EPSpread, Out: []lowering.Buf{mine}, In: append(payload[:len(payload):len(payload)], home), Kernel: func(a *exec.Args) error {
+		n := len(a.In) - 1
+		from, home := inArrays(a.In[:n], 1), data[int32](a.In[n])
+		exec.Share(a, len(home), movedGrain(size), rowMove{to: leaving(a, from.values.size, 1, n == 2), from: from, at: home, clear: true})
 		return nil
 	}}); err != nil {
 		return err
 	}
 	l.together(e, all, mine)
 	return e.Emit(lowering.KernelSpec{Op: ops.EPSum, Out: out, In: []lowering.Buf{all}, Kernel: func(a *exec.Args) error {
-		sumHome(a, k, a.Out[0].Type.DType, rowArrived)
+		sumHome(a, rowSum[float32]{from: returned(a, a.In[0], 1), d: a.Out[0].Type.DType, k: k})
 		return nil
 	}})
 }
 
 // sumRanks adds the rows that this rank has for each token, and the ranks' sums in the type
 // in which they travel.
-func (l epLayer) sumRanks(e *lowering.Emitter, out, payload []lowering.Buf, place, recv lowering.Buf) error {
+func (l epLayer) sumRanks(e *lowering.Emitter, out, payload []lowering.Buf, home lowering.Buf) error {
 	wide := graph.F32
 	if out[0].Type.DType == graph.F64 {
 		wide = graph.F64
@@ -60,7 +59,7 @@ func (l epLayer) sumRanks(e *lowering.Emitter, out, payload []lowering.Buf, plac
 	if len(out) == 2 {
 		mine[1] = e.Placed(e.Eqn.Out[1].Type, out[1].Spec)
 	}
-	if err := sumHere(e, mine, payload, place, recv); err != nil {
+	if err := sumHere(e, mine, payload, home); err != nil {
 		return err
 	}
 	sum, err := convertTo(e, mine[0], as(wire))
@@ -113,26 +112,4 @@ func (l epLayer) allSum(e *lowering.Emitter, out, in lowering.Buf, d graph.DType
 		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
 			return g.AllSum(ctx, c, a.Out[0].Bytes(), a.In[0].Bytes())
 		}})
-}
-
-// rowsSpread is the work of writing a rank's rows in the order of the pairs, with zeros for
-// the pairs without a row on this rank.
-type rowsSpread struct {
-	buf         []byte
-	rows        []array.Array
-	place, recv []int32
-	size        int
-}
-
-func (w *rowsSpread) Piece(lo, hi int) {
-	for pair := lo; pair < hi; pair++ {
-		dst := w.buf[pair*w.size : (pair+1)*w.size]
-		j := w.place[pair]
-		if j < 0 {
-			clear(dst)
-			continue
-		}
-		i := int(w.recv[j])
-		packRow(dst, w.rows, i, i)
-	}
 }

@@ -5,49 +5,10 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/array"
-	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 )
-
-// sumPairsTo computes n sums of type `to`, which need not be that of the rows. They are added
-// in f32, or in f64 if one of the types is f64, and rounded once.
-func sumPairsTo(a *exec.Args, n int, s rowSums, to graph.DType) {
-	grain := 1 + cheap/(1+s.k*s.n)
-	switch {
-	case to == s.d && !to.IsF8(), to == graph.F32 && (s.d == graph.BF16 || s.d == graph.F16):
-		sumPairs(a, n, s, to)
-	case to == graph.F64 || s.d == graph.F64:
-		exec.Share(a, n, grain, convertedSums[float64]{s, to, exec.RoomsOf[float64](a, 2*s.n)})
-	default:
-		exec.Share(a, n, grain, convertedSums[float32]{s, to, exec.RoomsOf[float32](a, 2*s.n)})
-	}
-}
-
-// convertedSums are rowSums of type `to`, which are added as T.
-type convertedSums[T float] struct {
-	rowSums
-	to    graph.DType
-	rooms *exec.Rooms[T]
-}
-
-func (s *convertedSums[T]) Piece(lo, hi int) {
-	room := s.rooms.Take()
-	acc, wide := room[:s.n], room[s.n:]
-	for i := lo; i < hi; i++ {
-		clear(acc)
-		for pair := i * s.k; pair < (i+1)*s.k; pair++ {
-			x, w := s.row(s.Args, pair)
-			if x != nil {
-				widenRow(wide, x[:onWire(s.d, s.n)], s.d)
-				vector.Add(acc, acc, wide)
-			}
-			s.put(s.Args, pair, w)
-		}
-		narrowRow(s.rowSums.to(s.Args, i)[:onWire(s.to, s.n)], acc, s.to)
-	}
-}
 
 // onWire returns the bytes of n values that travel as type d, with the scales of their blocks.
 func onWire(d graph.DType, n int) int {
@@ -70,6 +31,14 @@ func wireTypes(e *lowering.Emitter, payload []lowering.Buf, weights int) ([]grap
 	return types, types[0].DType
 }
 
+// onWireAs returns the variant of operations on rows that travel as type wire.
+func onWireAs(payload []lowering.Buf, wire graph.DType) ops.Op {
+	if wire != payload[0].Type.DType {
+		return ops.Wire
+	}
+	return ops.None
+}
+
 // homeward returns a buffer for rows of a combine on the way home, which have types. Rows of 8 bits whose columns are split
 // into parts that differ have none that hold on every rank: each has its scales behind its own columns.
 func homeward(e *lowering.Emitter, payload lowering.Buf, rows int, types []graph.Type) lowering.Buf {
@@ -77,28 +46,6 @@ func homeward(e *lowering.Emitter, payload lowering.Buf, rows int, types []graph
 		return e.Temp(graph.T(graph.U8, rows, bytesOf(types)))
 	}
 	return e.Packed(rows, types...)
-}
-
-// rowsConverted is the work of packing the rows that return to their tokens as type wire.
-type rowsConverted struct {
-	buf   array.Array
-	rows  []array.Array
-	recv  []int32
-	wire  graph.DType
-	rooms *exec.Rooms[float32]
-}
-
-func (w *rowsConverted) Piece(lo, hi int) {
-	room := w.rooms.Take()
-	for j := lo; j < hi; j++ {
-		i, dst := int(w.recv[j]), packed(w.buf, j)
-		widenRow(room, entry(w.rows[0], i), w.rows[0].Type.DType)
-		if len(w.rows) == 2 {
-			weight := element(w.rows[1], i)
-			copy(dst[len(dst)-len(weight):], weight)
-		}
-		narrowRow(dst[:onWire(w.wire, len(room))], room, w.wire)
-	}
 }
 
 // widenRow sets dst to the elements of src, which are of float type d. Elements of 8 bits are

@@ -17,8 +17,8 @@ type indexedRows struct {
 }
 
 // indexedRowsOf returns the rows of args; see leftRows.
-func indexedRowsOf(a *exec.Args, args []array.Array, placed bool, d graph.DType) indexedRows {
-	return indexedRows{args[0].Bytes(), rowSize(args[0]), d, rowIndex(a, args, placed)}
+func indexedRowsOf(args []array.Array, d graph.DType) indexedRows {
+	return indexedRows{args[0].Bytes(), rowSize(args[0].Type), d, data[int32](args[1])}
 }
 
 // part returns n elements of row i from element `from` on.
@@ -30,39 +30,12 @@ func (r *indexedRows) part(i, from, n int) []byte {
 // isNarrow reports whether kernels compute with elements of type d in f32.
 func isNarrow(d graph.DType) bool { return d == graph.BF16 || d == graph.F16 }
 
-// narrowWeighted is gatheredWeighted for rows of type d, bf16 or f16.
-func narrowWeighted(n int, placed bool, d graph.DType) exec.Kernel {
-	return func(a *exec.Args) error {
-		x, y := indexedRowsOf(a, a.In, placed, d), a.Out[0]
-		width := y.Type.Shape[1]
-		exec.Share(a, min(len(x.at), y.Type.Shape[0]), movedGrain(2*width), weightedNarrow{x, inType(a, a.In[n], graph.F32), y, exec.RoomsOf[float32](a, width)})
-		return nil
-	}
-}
-
-type weightedNarrow struct {
-	x     indexedRows
-	w, y  array.Array
-	rooms *exec.Rooms[float32]
-}
-
-func (w *weightedNarrow) Piece(lo, hi int) {
-	room, weights := w.rooms.Take(), data[float32](w.w)
-	for i := lo; i < hi; i++ {
-		if w.x.at[i] >= 0 {
-			widenRow(room, w.x.part(i, 0, len(room)), w.x.d)
-			scale(room, room, weights[i])
-			narrowRow(entry(w.y, i), room, w.x.d)
-		}
-	}
-}
-
 // narrowDots is gatheredDots for rows of type d, bf16 or f16. Products are rounded to that type,
 // and their sum once more.
-func narrowDots(n int, placed bool, d graph.DType) exec.Kernel {
+func narrowDots(d graph.DType) exec.Kernel {
 	return func(a *exec.Args) error {
-		x, width := indexedRowsOf(a, a.In, placed, d), a.In[n].Type.Shape[1]
-		exec.Share(a, min(len(x.at), a.Out[0].Type.Len()), movedGrain(2*width), dotsNarrow{x, a.In[n], a.Out[0], width, exec.RoomsOf[float32](a, 2*width), exec.RoomsOf[byte](a, 2*width)})
+		x, width := indexedRowsOf(a.In, d), a.In[behindIndex].Type.Shape[1]
+		exec.Share(a, min(len(x.at), a.Out[0].Type.Len()), movedGrain(2*width), dotsNarrow{x, a.In[behindIndex], a.Out[0], width, exec.RoomsOf[float32](a, 2*width), exec.RoomsOf[byte](a, 2*width)})
 		return nil
 	}
 }
@@ -81,7 +54,7 @@ func (w *dotsNarrow) Piece(lo, hi int) {
 	for i := lo; i < hi; i++ {
 		if w.x.at[i] >= 0 {
 			widenRow(product, w.x.part(i, 0, w.n), d)
-			widenRow(y, entry(w.y, i), d)
+			widenRow(y, w.y.Bytes()[i*rowSize(w.y.Type):][:rowSize(w.y.Type)], d)
 			vector.Mul(product, product, y)
 			narrowRow(narrow, product, d)
 			widenRow(product, narrow, d)
@@ -92,11 +65,11 @@ func (w *dotsNarrow) Piece(lo, hi int) {
 }
 
 // dequantizedRows computes f8 codes times scales, each for as many elements of a row. The
-// arguments say where the rows of codes, of type d, are, and those from n on where the rows of
-// scales are. The result is f32, or rounded once to bf16 or f16.
-func dequantizedRows(n int, codesPlaced, scalesPlaced bool, d graph.DType, blocks int) exec.Kernel {
+// first two arguments are the rows of codes, of type d, behind an index, and the others the rows of
+// scales. The result is f32, or rounded once to bf16 or f16.
+func dequantizedRows(d graph.DType, blocks int) exec.Kernel {
 	return func(a *exec.Args) error {
-		codes, scales := indexedRowsOf(a, a.In[:n], codesPlaced, d), indexedRowsOf(a, a.In[n:], scalesPlaced, graph.F32)
+		codes, scales := indexedRowsOf(a.In, d), indexedRowsOf(a.In[behindIndex:], graph.F32)
 		y := a.Out[0]
 		rows := y.Type.Shape[0]
 		width := 0

@@ -44,9 +44,9 @@ func roundedInOrder(a *exec.Args, d graph.DType, h, n int) []byte {
 
 // roundedThrough returns the rounder of rows of type t that are read through an index. Where they are more than
 // what they are read from, that is rounded first, once, and then copied.
-func roundedThrough(placed bool, t graph.DType) rounder {
+func roundedThrough(t graph.DType) rounder {
 	return func(a *exec.Args, d graph.DType, h, n int) []byte {
-		x, size := indexedRowsOf(a, a.In, placed, t), blocks.RowBytes(d, h)
+		x, size := indexedRowsOf(a.In, t), blocks.RowBytes(d, h)
 		rows, rooms := lined(a, n*size), exec.RoomsOf[float32](a, h)
 		of := a.In[0].Type.Shape[0]
 		if n <= of {
@@ -115,8 +115,8 @@ func groupedRounded(align, at int, rounded rounder) exec.Kernel {
 
 // gatheredBlocks is groupedRounded for rows of type d that are read through an index. The result
 // has their type.
-func gatheredBlocks(align, n int, placed bool, d graph.DType) exec.Kernel {
-	product := groupedRounded(align, n, roundedThrough(placed, d))
+func gatheredBlocks(align int, d graph.DType) exec.Kernel {
+	product := groupedRounded(align, behindIndex, roundedThrough(d))
 	return func(a *exec.Args) error { return resultIn(a, graph.F32, product) }
 }
 

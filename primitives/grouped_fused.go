@@ -52,27 +52,31 @@ func (w *fused[E]) matrix(i, e int) gemm.Matrix[E] {
 	return expertMatrix[E](w.Args, i, e, w.transpose)
 }
 
-// groupedSwiGLU computes h, and g and u if they are results, from rows, gate and up.
-func groupedSwiGLU[E gemm.Number](transpose bool, align int) exec.Kernel {
+// groupedSwiGLU computes h, and g and u if they are results, from rows, gate, which is argument `at`, and up. See leftRows.
+func groupedSwiGLU[E gemm.Number](transpose bool, align, at int) exec.Kernel {
 	return func(a *exec.Args) error {
-		k := a.In[0].Type.Shape[1]
+		k := expertLayout(a.In[at].Type, transpose).k
 		w, rows, grain := fusedOf[E](a, transpose, align, k, 2*k*a.Out[0].Type.Shape[1])
-		exec.Share(a, rows, grain, fusedSwiGLU[E]{w})
+		exec.Share(a, rows, grain, fusedSwiGLU[E]{w, leftRows[E](a, at), at})
 		return nil
 	}
 }
 
-type fusedSwiGLU[E gemm.Number] struct{ fused[E] }
+type fusedSwiGLU[E gemm.Number] struct {
+	fused[E]
+	x    gemm.Left[E]
+	gate int // the argument; up is the next one
+}
 
 func (w *fusedSwiGLU[E]) Piece(lo, hi int) {
-	x, h, k, n := data[E](w.In[0]), data[E](w.Out[0]), w.k, w.Out[0].Type.Shape[1]
+	h, n := data[E](w.Out[0]), w.Out[0].Type.Shape[1]
 	w.each(lo, hi, func(e, start, from, to int) {
 		from, to = start+from, start+to
 		var g, u []E
 		if len(w.Out) == 3 {
 			g, u = kernel.From(data[E](w.Out[1]), from*n), kernel.From(data[E](w.Out[2]), from*n)
 		}
-		gemm.SwiGLU(w.Dry(), to-from, n, k, gemm.Left[E]{X: kernel.From(x, from*k), Row: k}, w.matrix(1, e), w.matrix(2, e), g, u, kernel.From(h, from*n))
+		gemm.SwiGLU(w.Dry(), to-from, n, w.k, rowsFrom(w.x, from), w.matrix(w.gate, e), w.matrix(w.gate+1, e), g, u, kernel.From(h, from*n))
 	})
 }
 

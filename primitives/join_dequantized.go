@@ -40,7 +40,7 @@ func joinDequantized(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) 
 		return none()
 	}
 	return []int{codes.at, scales.at, ci, si}, lowering.Instr{Op: ops.Dequantize | ops.Indexed, Prim: in.Prim, Pos: in.Pos, Out: in.Out, In: slices.Concat(codes.args, scales.args), Zones: in.Zones, Align: in.Align,
-		Host: lowering.Host{Kernel: dequantizedRows(len(codes.args), codes.placed, scales.placed, c.DType, s.Shape[1])}}, true
+		Host: lowering.Host{Kernel: dequantizedRows(c.DType, s.Shape[1])}}, true
 }
 
 // rowsOf8Bits returns the source of the rows that instruction i, and nothing else, reads as `reads`

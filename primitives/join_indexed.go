@@ -19,10 +19,9 @@ import (
 // rowSource is an instruction that puts rows in expert order.
 type rowSource struct {
 	*lowering.Instr
-	at     int   // the number of the instruction
-	rows   int   // the buffer of rows
-	args   []int // what the rows are read from: see leftRows
-	placed bool  // the rows have arrived from other ranks
+	at   int   // the number of the instruction
+	rows int   // the buffer of rows
+	args []int // the array that has the rows, and the index: the row of it that each row is, -1 for none
 }
 
 // rowsThrough returns the source of a buffer of rows, if all that reads the buffer can read
@@ -36,18 +35,10 @@ func rowsThrough(p *lowering.Peephole, rows int, reads readers) (s rowSource, ok
 	if _, ok := s.Prim.(DispatchOp); !ok || s.Out[0] != rows {
 		return s, false
 	}
-	switch s.Op {
-	case ops.EPPlace:
-		s.args, s.placed = s.In[:2], true
-		if wire := p.Bufs[s.In[0]].Type; wire.Shape[1]%p.Bufs[rows].Type.DType.Size() != 0 {
-			return s, false // rows do not begin at an element
-		}
-	case ops.EPPermute:
-		n := len(s.In)
-		s.args = []int{s.In[0], s.In[n-2], s.In[n-1]}
-	default:
+	if s.Op != ops.EPPlace || rowSize(p.Bufs[s.In[0]].Type)%p.Bufs[rows].Type.DType.Size() != 0 { // rows do not begin at an element
 		return s, false
 	}
+	s.args = s.In[:2]
 	all := p.Readers(rows)
 	return s, len(all) > 0 && !slices.ContainsFunc(all, func(r int) bool { return !reads(p, &p.Instrs[r], rows) })
 }
@@ -144,39 +135,38 @@ func indexed(p *lowering.Peephole, i int, reads readers) ([]int, lowering.Instr,
 		if !ok {
 			continue
 		}
-		n, placed := len(s.args), s.placed
 		others, args := []int{s.at}, slices.Concat(s.args, in.In[:at], in.In[at+1:])
 		h, op, d := lowering.Host{}, in.Op.(ops.Op)|ops.Indexed, p.Bufs[b].Type.DType
 		switch in.Op {
 		case ops.GroupedMatMul:
 			t := in.Prim.(groupedMatMulOp).Transpose
-			h.Kernel = inNumber(gatheredProduct[array.Brain](t, in.Align, n, placed), gatheredProduct[array.Half](t, in.Align, n, placed), gatheredProduct[float32](t, in.Align, n, placed), gatheredProduct[float64](t, in.Align, n, placed))
-			h.Dry, h.Packs = counted(likelyRows(p, b, in.In[1]), h.Kernel), expertPacks(p.Bufs[in.In[1]].Type, t, n)
+			h.Kernel = inNumber(gatheredProduct[array.Brain](t, in.Align), gatheredProduct[array.Half](t, in.Align), gatheredProduct[float32](t, in.Align), gatheredProduct[float64](t, in.Align))
+			h.Dry, h.Packs = counted(likelyRows(p, b, in.In[1]), h.Kernel), expertPacks(p.Bufs[in.In[1]].Type, t, behindIndex)
 		case ops.GroupedSwiGLU:
 			t := in.Prim.(groupedMatMulOp).Transpose
-			h.Kernel = inNumber(gatheredSwiGLU[array.Brain](t, in.Align, n, placed), gatheredSwiGLU[array.Half](t, in.Align, n, placed), gatheredSwiGLU[float32](t, in.Align, n, placed), gatheredSwiGLU[float64](t, in.Align, n, placed))
-			h.Dry, h.Packs = counted(likelyRows(p, b, in.In[1]), h.Kernel), expertPacks(p.Bufs[in.In[1]].Type, t, n, n+1)
+			h.Kernel = inNumber(groupedSwiGLU[array.Brain](t, in.Align, behindIndex), groupedSwiGLU[array.Half](t, in.Align, behindIndex), groupedSwiGLU[float32](t, in.Align, behindIndex), groupedSwiGLU[float64](t, in.Align, behindIndex))
+			h.Dry, h.Packs = counted(likelyRows(p, b, in.In[1]), h.Kernel), expertPacks(p.Bufs[in.In[1]].Type, t, behindIndex, behindIndex+1)
 		case ops.GroupedOuter:
-			h.Kernel = inNumber(gatheredOuter[array.Brain](in.Align, n, at, placed), gatheredOuter[array.Half](in.Align, n, at, placed), gatheredOuter[float32](in.Align, n, at, placed), gatheredOuter[float64](in.Align, n, at, placed))
+			h.Kernel = inNumber(gatheredOuter[array.Brain](in.Align, at), gatheredOuter[array.Half](in.Align, at), gatheredOuter[float32](in.Align, at), gatheredOuter[float64](in.Align, at))
 			h.Dry = counted(likelyRows(p, b, in.Out[0]), h.Kernel)
 			if at == 1 {
 				op = ops.GroupedOuter | ops.Right
 			}
 		case ops.GroupedMatMul | ops.Blocks:
-			h.Kernel = gatheredBlocks(in.Align, n, placed, d)
+			h.Kernel = gatheredBlocks(in.Align, d)
 		case ops.GroupedSwiGLU | ops.Blocks:
-			h.Kernel = groupedSwiGLUBlocks(in.Align, n, roundedThrough(placed, d))
+			h.Kernel = groupedSwiGLUBlocks(in.Align, behindIndex, roundedThrough(d))
 		case ops.GroupedScaledMatMul:
 			t := in.Prim.(groupedScaledMatMulOp).Transpose
-			h.Kernel = gatheredDecoded(scaledTilesAt[float32], t, in.Align, n, placed, d)
+			h.Kernel = gatheredDecoded(scaledTilesAt[float32], t, in.Align, d)
 			if d == graph.F64 {
-				h.Kernel = gatheredDecoded(scaledTilesAt[float64], t, in.Align, n, placed, d)
+				h.Kernel = gatheredDecoded(scaledTilesAt[float64], t, in.Align, d)
 			}
 		case ops.GroupedAffineMatMul:
 			g := in.Prim.(groupedAffineMatMulOp)
-			h.Kernel = gatheredDecoded(affineTilesAt[float32](g.affine()), g.Transpose, in.Align, n, placed, d)
+			h.Kernel = gatheredDecoded(affineTilesAt[float32](g.affine()), g.Transpose, in.Align, d)
 			if d == graph.F64 {
-				h.Kernel = gatheredDecoded(affineTilesAt[float64](g.affine()), g.Transpose, in.Align, n, placed, d)
+				h.Kernel = gatheredDecoded(affineTilesAt[float64](g.affine()), g.Transpose, in.Align, d)
 			}
 		case ops.Mul:
 			weights, spread, ok := spreadWeights(p, in, b)
@@ -185,13 +175,12 @@ func indexed(p *lowering.Peephole, i int, reads readers) ([]int, lowering.Instr,
 			}
 			others = append(others, spread)
 			args = append(slices.Clone(s.args), weights)
-			h.Kernel = inFloat(gatheredWeighted[float32](n, placed), gatheredWeighted[float64](n, placed))
-			if isNarrow(d) {
-				h.Kernel = narrowWeighted(n, placed, d)
+			if h.Kernel = gatheredWeighted[float32](d); d == graph.F64 {
+				h.Kernel = gatheredWeighted[float64](d)
 			}
 		}
 		for _, arg := range in.Slabs { // behind the rows, which are the first argument
-			h.Slabs = append(h.Slabs, n+arg-1)
+			h.Slabs = append(h.Slabs, behindIndex+arg-1)
 		}
 		if h.Dry == nil && in.Op != ops.Mul { // weights that are not numbers
 			h.Dry = counted(oneExpert(p.Bufs[b].Type, p.Bufs[in.In[1]].Type), h.Kernel)
@@ -218,10 +207,9 @@ func joinRowDots(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 		if !ok {
 			continue
 		}
-		n, placed := len(s.args), s.placed
-		k := inFloat(gatheredDots[float32](n, placed), gatheredDots[float64](n, placed))
+		k := inFloat(gatheredDots[float32], gatheredDots[float64])
 		if d := p.Bufs[b].Type.DType; isNarrow(d) {
-			k = narrowDots(n, placed, d)
+			k = narrowDots(d)
 		}
 		return []int{s.at, mi}, lowering.Instr{Op: ops.RowDots | ops.Indexed, Prim: in.Prim, Pos: in.Pos, Out: in.Out,
 			In: append(slices.Clone(s.args), other(m, b)), Zones: in.Zones, Align: in.Align, Host: lowering.Host{Kernel: k}}, true
@@ -233,7 +221,7 @@ func joinRowDots(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 // weights, if nothing reads the rows.
 func joinOnlyWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	in := &p.Instrs[i]
-	if _, ok := in.Prim.(DispatchOp); !ok || in.Op != ops.EPPlace && in.Op != ops.EPPermute || len(in.Out) != 2 {
+	if in.Op != ops.EPPlace || len(in.Out) != 2 {
 		return none()
 	}
 	if rows := in.Out[0]; p.Bufs[p.Root(rows)].Storage != lowering.Temp || len(p.Readers(rows)) > 0 {
@@ -242,31 +230,17 @@ func joinOnlyWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) 
 	if unevenColumns(p, in.Out[0]) { // weights lie behind as many values as the rank's rows have
 		return none()
 	}
-	join := lowering.Instr{Op: in.Op.(ops.Op) | ops.OnlyWeights, Prim: in.Prim, Pos: in.Pos, Out: in.Out[1:], Zones: in.Zones, Align: in.Align}
-	if in.Op == ops.EPPlace {
-		values := int(graph.T(p.Bufs[in.Out[0]].Type.DType, p.Bufs[in.Out[0]].Type.Shape[1]).Bytes())
-		join.In = []int{in.In[0], in.In[1], in.In[3]}
-		join.Kernel = func(a *exec.Args) error {
-			from, choice := data[int32](a.In[1]), data[int32](a.In[2])
-			for i, j := range from[:min(len(from), a.Out[0].Type.Len())] {
-				if j >= 0 {
-					w := element(a.Out[0], i)
-					copy(w, packed(a.In[0], int(j))[values+int(choice[i])*len(w):])
-				}
-			}
-			return nil
-		}
-	} else {
-		join.In = in.In[1:]
-		join.Kernel = func(a *exec.Args) error {
-			recv := data[int32](a.In[2])
-			for pair, j := range data[int32](a.In[1]) {
-				if j >= 0 {
-					copy(element(a.Out[0], int(recv[j])), element(a.In[0], pair))
-				}
-			}
-			return nil
-		}
+	weights, values := in.In[0], rowSize(p.Bufs[in.Out[0]].Type) // behind the values of packed rows
+	if len(in.In) == 5 {
+		weights, values = in.In[4], 0 // of the tokens
 	}
-	return nil, join, true
+	return nil, lowering.Instr{Op: ops.EPPlace | ops.OnlyWeights, Prim: in.Prim, Pos: in.Pos, Out: in.Out[1:], In: []int{weights, in.In[1], in.In[3]}, Zones: in.Zones, Align: in.Align,
+		Host: lowering.Host{Kernel: func(a *exec.Args) error {
+			from, w := a.In[0], a.Out[0]
+			m := rowMove{at: data[int32](a.In[1]), choice: data[int32](a.In[2])}
+			m.to.weights = inArrays(a.Out, 1).values
+			m.from.weights = column{from.Bytes(), values, rowSize(from.Type), w.Type.DType.Size()}
+			exec.Share(a, min(len(m.at), w.Type.Len()), movedGrain(m.to.weights.size), m)
+			return nil
+		}}}, true
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/lowering/ops"
 )
@@ -15,7 +14,8 @@ import (
 // written.
 func joinWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	in := &p.Instrs[i]
-	if _, ok := in.Prim.(CombineOp); !ok || len(in.In) != 3 || in.Op != ops.EPSum && in.Op != ops.EPPackRows && in.Op != ops.EPSpread {
+	args, ok := map[lowering.Op]int{ops.EPSum: 2, ops.EPSpread: 2, ops.EPPackRows: 3}[in.Op]
+	if !ok || len(in.In) != args { // weights travel along
 		return none()
 	}
 	rows := in.In[0]
@@ -42,7 +42,7 @@ func joinWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 			continue
 		}
 		join := lowering.Instr{Op: in.Op.(ops.Op) | ops.Weighted, Prim: in.Prim, Pos: in.Pos, Out: in.Out, Zones: in.Zones, Align: in.Align, Within: in.Within,
-			In: []int{product.In[1-at], spread.In[0], in.In[1], in.In[2]}}
+			In: append([]int{product.In[1-at], spread.In[0]}, in.In[1:]...)}
 		switch in.Op {
 		case ops.EPSum:
 			k := p.Bufs[in.In[1]].Type.Shape[1]
@@ -64,99 +64,42 @@ func unevenColumns(p *lowering.Peephole, rows int) bool {
 }
 
 // sumWeighted computes each token's sum of y[i]·w[i] over its k rows, in order. The
-// arguments are rows and weights, then the place of each pair and the row of each place.
+// arguments are rows and weights, then the row of each pair.
 func sumWeighted[T float](k int) exec.Kernel {
 	return func(a *exec.Args) error {
-		y, w, out := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
-		place, recv := data[int32](a.In[2]), data[int32](a.In[3])
-		n := a.Out[0].Type.Shape[1]
-		exec.Share(a, a.Out[0].Type.Shape[0], 1+cheap/(1+k*n), weightedTokens[T]{y, w, out, place, recv, k, n})
+		d, n := a.Out[0].Type.DType, a.Out[0].Type.Shape[1]
+		sumPairsAs(a, a.Out[0].Type.Shape[0], rowSum[T]{to: inArrays(a.Out, k), from: inArrays(a.In[:1], 1), index: data[int32](a.In[2]), factors: data[T](a.In[1]), d: d, as: d, k: k, n: n})
 		return nil
-	}
-}
-
-type weightedTokens[T float] struct {
-	y, w, out   []T
-	place, recv []int32
-	k, n        int
-}
-
-func (w *weightedTokens[T]) Piece(lo, hi int) {
-	n := w.n
-	for t := lo; t < hi; t++ {
-		sum := w.out[t*n : (t+1)*n]
-		clear(sum)
-		for _, j := range w.place[t*w.k : (t+1)*w.k] {
-			if j >= 0 {
-				i := int(w.recv[j])
-				vector.AddScaled(sum, sum, w.y[i*n:(i+1)*n], w.w[i])
-			}
-		}
 	}
 }
 
 // packWeighted writes y[i]·w[i] for each row i of the experts to the place from which row
 // i is sent.
 func packWeighted[T float](a *exec.Args) error {
-	y, w, recv := data[T](a.In[0]), data[T](a.In[1]), data[int32](a.In[2])
-	n := a.In[0].Type.Shape[1]
-	rows, size, over := total(a.In[3]), n*a.In[0].Type.DType.Size(), overZones(a)
-	out := y
-	if !over {
-		out = view[T](a.Out[0].Bytes())
-	}
-	exec.Share(a, rows, movedGrain(size), weightedRows[T]{y, w, out, recv, n, over})
+	rows, recv, over := total(a.In[3]), data[int32](a.In[2]), overZones(a)
+	moveWeighted[T](a, rows, recv, over)
 	if over {
-		permuteRows(a, a.In[0].Bytes(), recv[:rows], size)
+		permuteRows(a, a.In[0].Bytes(), recv[:rows], rowSize(a.In[0].Type))
 	}
 	return nil
-}
-
-type weightedRows[T float] struct {
-	y, w, out []T
-	recv      []int32
-	n         int
-	over      bool // each row is written over itself
-}
-
-func (w *weightedRows[T]) Piece(lo, hi int) {
-	n := w.n
-	for j := lo; j < hi; j++ {
-		i, to := int(w.recv[j]), j
-		if w.over {
-			to = i
-		}
-		scale(w.out[to*n:(to+1)*n], w.y[i*n:(i+1)*n], w.w[i])
-	}
 }
 
 // spreadWeighted writes y[i]·w[i] for each pair whose row is y[i], and zeros for pairs whose
 // rows other ranks have. The arguments are those of sumWeighted.
 func spreadWeighted[T float](a *exec.Args) error {
-	y, w := data[T](a.In[0]), data[T](a.In[1])
-	place, recv := data[int32](a.In[2]), data[int32](a.In[3])
-	n := a.In[0].Type.Shape[1]
-	exec.Share(a, len(place), movedGrain(n*a.In[0].Type.DType.Size()), weightedSpread[T]{y, w, view[T](a.Out[0].Bytes()), place, recv, n})
+	home := data[int32](a.In[2])
+	moveWeighted[T](a, len(home), home, false)
 	return nil
 }
 
-type weightedSpread[T float] struct {
-	y, w, out   []T
-	place, recv []int32
-	n           int
-}
-
-func (w *weightedSpread[T]) Piece(lo, hi int) {
-	n := w.n
-	for pair := lo; pair < hi; pair++ {
-		dst := w.out[pair*n : (pair+1)*n]
-		if j := w.place[pair]; j >= 0 {
-			i := int(w.recv[j])
-			scale(dst, w.y[i*n:(i+1)*n], w.w[i])
-		} else {
-			clear(dst)
-		}
+// moveWeighted writes y[i]·w[i] for the first n rows i of at, to a row of the result or over y[i].
+func moveWeighted[T float](a *exec.Args, n int, at []int32, over bool) {
+	y := inArrays(a.In[:1], 1)
+	m := rowConversion[T]{rowMove: rowMove{to: y, from: y, at: at, clear: true}, d: a.In[0].Type.DType, as: a.In[0].Type.DType, factors: data[T](a.In[1]), over: over}
+	if !over {
+		m.to = inPacked(a.Out[0], y.values.size, 0, 0)
 	}
+	convertRows(a, n, a.In[0].Type.Shape[1], m)
 }
 
 // scale sets y = x·w.

@@ -80,7 +80,7 @@ func joinSwiGLU(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 		return none()
 	}
 	w, t, align := p.Bufs[j.gate.weights].Type, j.gate.op.Transpose, j.gate.Align
-	k := inNumber(groupedSwiGLU[array.Brain](t, align), groupedSwiGLU[array.Half](t, align), groupedSwiGLU[float32](t, align), groupedSwiGLU[float64](t, align))
+	k := inNumber(groupedSwiGLU[array.Brain](t, align, 1), groupedSwiGLU[array.Half](t, align, 1), groupedSwiGLU[float32](t, align, 1), groupedSwiGLU[float64](t, align, 1))
 	return j.others(), j.joined(ops.GroupedSwiGLU, lowering.Host{Dry: counted(likelyRows(p, j.gate.rows, j.gate.weights), k), Packs: expertPacks(w, t, 1, 2), Slabs: []int{1, 2}, Kernel: k}), true
 }
 

@@ -201,6 +201,7 @@ const (
 	EPFromSegments
 	EPJourney
 	EPKeep
+	EPOrder
 	EPPack
 	EPPackInline
 	EPPackRows
@@ -208,7 +209,6 @@ const (
 	EPPadded
 	EPPass
 	EPPassage
-	EPPermute
 	EPPlace
 	EPPrepare
 	EPPrepareAlone
@@ -277,9 +277,9 @@ func (o Op) String() string {
 		GroupedMatMulSum: "grouped_matmul_sum", GroupedSwiGLU: "grouped_swiglu", GroupedSwiGLUGrad: "grouped_swiglu_grad", RowDots: "row_dots",
 		Dequantize: "dequantize",
 		Router:     "router", EPArrived: "ep_arrived", EPBlockRows: "ep_block_rows", EPChoices: "ep_choices", EPCopies: "ep_copies",
-		EPCopyChoices: "ep_copy_choices", EPCount: "ep_count", EPFromSegments: "ep_from_segments", EPJourney: "ep_journey", EPKeep: "ep_keep",
+		EPCopyChoices: "ep_copy_choices", EPCount: "ep_count", EPFromSegments: "ep_from_segments", EPJourney: "ep_journey", EPKeep: "ep_keep", EPOrder: "ep_order",
 		EPPack: "ep_pack", EPPackInline: "ep_pack_inline", EPPackRows: "ep_pack_rows", EPPackSums: "ep_pack_sums", EPPadded: "ep_padded",
-		EPPass: "ep_pass", EPPassage: "ep_passage", EPPermute: "ep_permute", EPPlace: "ep_place", EPPrepare: "ep_prepare",
+		EPPass: "ep_pass", EPPassage: "ep_passage", EPPlace: "ep_place", EPPrepare: "ep_prepare",
 		EPPrepareAlone: "ep_prepare_alone", EPPrepareRows: "ep_prepare_rows", EPReceive: "ep_receive", EPRecvOrder: "ep_recv_order",
 		EPSendOrder: "ep_send_order", EPSlots: "ep_slots", EPSpread: "ep_spread", EPSum: "ep_sum", EPSumMachine: "ep_sum_machine",
 		EPSumMachines: "ep_sum_machines", EPSumRanks: "ep_sum_ranks", EPTable: "ep_table", EPZones: "ep_zones",

@@ -42,12 +42,12 @@ static inline void pack_f8(device const ushort* rows, device const ushort* weigh
     const int first = block * WIRE_BLOCK + int(lane) * 4;
     float4 x;
     for (int e = 0; e < 4; e++) {
-      x[e] = SUM ? row_sum<T, ushort>(rows, place, place, p, j, first + e) : element(rows + place[j] * p.row_units, first + e, T(), p.hidden);
+      x[e] = SUM ? row_sum<T, ushort>(rows, place, p, j, first + e) : element(rows + place[j] * p.row_units, first + e, T(), p.hidden);
     }
     put_block(row, p.hidden, block, x, lane, F());
   }
   if (i < units) {
-    row[values + i] = weight_unit<ushort>(weights, place, place, p, j, i);
+    row[values + i] = weight_unit<ushort>(weights, place, p, j, i);
   }
 }
 
@@ -58,7 +58,7 @@ kernel void ep_pack_rows_f8(device const ushort* rows [[buffer(0)]], device cons
                             constant int& values [[buffer(6)]], constant sum_params& p [[buffer(7)]],
                             uint2 at [[thread_position_in_grid]], uint lane [[thread_index_in_simdgroup]]) {
   const int j = int(at.y), used = counted(counts, experts, lane);
-  if (j >= min(used, p.tokens) || row_of(order, order, p, j) < 0) {
+  if (j >= min(used, p.tokens) || row_of(order, p, j) < 0) {
     return;
   }
   pack_f8<T, F, false>(rows, weights, order, wire, values, p, j, int(at.x), lane);

@@ -36,10 +36,10 @@ kernel void ep_pack_sums(device const U* rows [[buffer(0)]],
   const int units = p.choices * p.weight_units;
   device U* row = wire + j * (values + units);
   if (i < p.hidden) {
-    put_element(row, i, row_sum<T, U>(rows, slots, slots, p, j, i), O(0));
+    put_element(row, i, row_sum<T, U>(rows, slots, p, j, i), O(0));
   }
   if (i < units) {
-    row[values + i] = weight_unit<U>(weights, slots, slots, p, j, i);
+    row[values + i] = weight_unit<U>(weights, slots, p, j, i);
   }
 }
 

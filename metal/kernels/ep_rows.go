@@ -10,12 +10,12 @@ import (
 // epRows copies rows to the wire, from the wire, and from tokens to experts' zones.
 func epRows() Kernel {
 	k := Kernel{
-		Name: "ep_rows", Serves: []ops.Op{ops.EPPack, ops.EPPackRows, ops.EPPlace, ops.EPPermute, ops.EPSpread, ops.EPPlace | ops.OnlyWeights, ops.EPPermute | ops.OnlyWeights},
+		Name: "ep_rows", Serves: []ops.Op{ops.EPPack, ops.EPPackRows, ops.EPPlace, ops.EPSpread, ops.EPPlace | ops.OnlyWeights},
 		Primitives: []string{"ep_dispatch", "ep_combine"},
 		Doc:        "copies rows, and the weights that travel along, to the wire, from it, or to the order of experts",
 		Build:      rowsProgram,
 	}
-	for _, f := range []string{"ep_pack", "ep_pack_rows", "ep_place", "ep_permute", "ep_spread", "ep_place_weights", "ep_permute_weights", "ep_gaps"} {
+	for _, f := range []string{"ep_move", "ep_gaps"} {
 		for _, unit := range []string{"1", "2", "4", "16"} {
 			k.Functions = append(k.Functions, Function{f + "_" + unit, copyThreads, 0})
 		}
@@ -49,10 +49,10 @@ func payloadOf(arrays []Operand, packed int) payload {
 	return p
 }
 
-// weightsOf returns the payload of weights alone, which follow the given number of bytes of values on the wire.
-func weightsOf(d graph.DType, values, packed int) payload {
-	p := payload{values: values, weight: d.Size(), packed: packed}
-	for p.unit = min(p.weight, 4); values%p.unit != 0 || packed%p.unit != 0; p.unit /= 2 {
+// weightsOf returns the payload of weights alone: the first is at that byte, and rows have that stride.
+func weightsOf(d graph.DType, first, stride int) payload {
+	p := payload{weight: d.Size()}
+	for p.unit = min(p.weight, 4); first%p.unit != 0 || stride%p.unit != 0; p.unit /= 2 {
 	}
 	return p
 }
@@ -66,11 +66,6 @@ func (p payload) columns() int { return (p.values+15)/16 + (p.weight+15)/16 }
 // params returns the parameters struct rows_params.
 func (p payload) params(items, choices, rows, experts, align int) Arg {
 	return Params(items, p.values/p.unit, p.weight/p.unit, p.packed/p.unit, choices, rows, experts, align)
-}
-
-// launch returns a launch copying the given number of rows.
-func (p payload) launch(function string, rows int, args ...Arg) Launch {
-	return p.launchIn("ep_rows.metal", function, p.columns(), rows, args...)
 }
 
 // launchIn returns a launch of a function in a file, with the given number of threads per row.
@@ -88,6 +83,23 @@ func (p payload) launchIn(file, function string, columns, rows int, args ...Arg)
 		l.Groups = [3]int{}
 	}
 	return l
+}
+
+// rowPlace locates the rows of an operand: strides, and the first weight's location, in bytes.
+type rowPlace struct{ step, weightStep, weightFirst int }
+
+// inArrays locates rows whose values and weights are in separate arrays, with k weights per row.
+func (p payload) inArrays(k int) rowPlace { return rowPlace{p.values, k * p.weight, 0} }
+
+// onWire locates packed rows.
+func (p payload) onWire() rowPlace { return rowPlace{p.packed, p.packed, p.values} }
+
+// move returns the launch moving rows: args are the source, its weights, the index, the choices, the counts, the destination and its weights.
+func (p payload) move(items, rows, choices, experts, clear int, from, to rowPlace, args ...Arg) Launch {
+	u := p.unit
+	params := Params(items, p.values/u, p.weight/u, rows, choices, experts, clear,
+		from.step/u, from.weightStep/u, from.weightFirst/u, to.step/u, to.weightStep/u, to.weightFirst/u)
+	return p.launchIn("ep_rows.metal", "ep_move", p.columns(), items, append(args, params)...)
 }
 
 // gaps returns the launches zeroing the rows that pad experts' zones in the results.
@@ -121,61 +133,60 @@ func evenColumns(in *Instr, rows Operand) error {
 }
 
 func rowsProgram(in *Instr) (*Program, error) {
-	prog := &Program{}
-	if in.Op == ops.EPPackRows || in.Op == ops.EPSpread {
-		if err := evenColumns(in, in.Args[0]); err != nil {
-			return nil, err
-		}
-	}
+	x, y := in.Args[0].Type, in.Results[0].Type
 	switch in.Op {
 	case ops.EPPack:
 		n := len(in.Args) - 1
-		leave, tokens := in.Args[n].Type.Len(), in.Args[0].Type.Shape[0]
-		p := payloadOf(in.Args[:n], in.Results[0].Type.Shape[1])
+		p, k := payloadOf(in.Args[:n], y.Shape[1]), 1
 		if n == 2 {
-			p.weight *= in.Args[1].Type.Shape[1] // a row has the weights of all its choices
+			k = in.Args[1].Type.Shape[1]
+			p.weight *= k // a row has the weights of all its choices
 		}
-		prog.Launches = []Launch{p.launch("ep_pack", leave, In(0), second(In, n == 2), In(n), Out(0), p.params(leave, 1, tokens, 0, 0))}
-	case ops.EPPackRows:
-		n := len(in.Args) - 2
-		p, items := payloadOf(in.Args[:n], in.Results[0].Type.Shape[1]), min(in.Args[n].Type.Len(), in.Results[0].Type.Shape[0])
-		params := p.params(items, 1, in.Args[0].Type.Shape[0], in.Args[n+1].Type.Len(), in.Align)
-		prog.Launches = []Launch{p.launch("ep_pack_rows", items, In(0), second(In, n == 2), In(n), In(n+1), Out(0), params)}
-	case ops.EPPlace:
-		wire := in.Args[0].Type.Shape
-		p := payloadOf(in.Results, wire[1])
-		rows, weights, choice, k := in.Results[0].Type.Shape[0], Out(0), In(1), 1
-		if len(in.Results) == 2 {
-			weights, choice, k = Out(1), In(3), in.plan.Bufs[in.Args[0].Buf].Packed[1].Len()
+		return &Program{Launches: []Launch{p.move(in.Args[n].Type.Len(), x.Shape[0], 1, 0, 0, p.inArrays(1), p.onWire(), In(0), second(In, n == 2), In(n), In(n), In(n), Out(0), Out(0))}}, nil
+	case ops.EPPackRows, ops.EPSpread:
+		if err := evenColumns(in, in.Args[0]); err != nil {
+			return nil, err
 		}
-		items := min(rows, in.Args[1].Type.Len())
-		prog.Launches = []Launch{p.launch("ep_place", items, In(0), In(1), choice, Out(0), weights, p.params(items, k, wire[0], 0, 0))}
-		prog.Launches = append(prog.Launches, p.gaps(in, Out(0), weights, rows)...)
-	case ops.EPPermute:
-		n := len(in.Args) - 2
-		p, pairs := payloadOf(in.Args[:n], 0), in.Args[n].Type.Len()
-		rows, weights := in.Results[0].Type.Shape[0], second(Out, n == 2)
-		params := p.params(pairs, in.Args[n].Type.Shape[1], min(rows, in.Args[n+1].Type.Len()), in.Experts(), in.Align)
-		prog.Launches = []Launch{p.launch("ep_permute", pairs, In(0), second(In, n == 2), In(n), In(n+1), Out(0), weights, params)}
-		prog.Launches = append(prog.Launches, p.gaps(in, Out(0), weights, rows)...)
-	case ops.EPPlace | ops.OnlyWeights:
-		entry := in.plan.Bufs[in.Args[0].Buf].Packed
-		p := weightsOf(entry[1].DType, int(entry[0].Bytes()), in.Args[0].Type.Shape[1])
-		rows := in.Results[0].Type.Len()
-		items := min(rows, in.Args[1].Type.Len())
-		prog.Launches = []Launch{p.launchIn("ep_rows.metal", "ep_place_weights", 1, items, In(0), In(1), In(2), Out(0), p.params(items, entry[1].Len(), in.Args[0].Type.Shape[0], 0, 0))}
-		p.values = 0
-		prog.Launches = append(prog.Launches, p.gaps(in, Out(0), Out(0), rows)...)
-	case ops.EPPermute | ops.OnlyWeights:
-		p, pairs, rows := weightsOf(in.Args[0].Type.DType, 0, 0), in.Args[1].Type.Len(), in.Results[0].Type.Len()
-		params := p.params(pairs, in.Args[1].Type.Shape[1], min(rows, in.Args[2].Type.Len()), in.Experts(), in.Align)
-		prog.Launches = []Launch{p.launchIn("ep_rows.metal", "ep_permute_weights", 1, pairs, In(0), In(1), In(2), Out(0), params)}
-		prog.Launches = append(prog.Launches, p.gaps(in, Out(0), Out(0), rows)...)
-	case ops.EPSpread:
-		n := len(in.Args) - 2
-		p, pairs := payloadOf(in.Args[:n], in.Results[0].Type.Shape[2]), in.Args[n].Type.Len()
-		params := p.params(pairs, 1, min(in.Args[0].Type.Shape[0], in.Args[n+1].Type.Len()), 0, 0)
-		prog.Launches = []Launch{p.launch("ep_spread", pairs, In(0), second(In, n == 2), In(n), In(n+1), Out(0), params)}
+		n, experts, clear, counts := len(in.Args)-1, 0, 1, 0
+		if in.Op == ops.EPPackRows {
+			n--
+			experts, clear, counts = in.Args[n+1].Type.Len(), 0, n+1
+		}
+		p, items := payloadOf(in.Args[:n], y.Shape[len(y.Shape)-1]), in.Args[n].Type.Len()
+		if in.Op == ops.EPPackRows {
+			items = min(items, y.Shape[0])
+		}
+		return &Program{Launches: []Launch{p.move(items, x.Shape[0], 1, experts, clear, p.inArrays(1), p.onWire(), In(0), second(In, n == 2), In(n), In(n), In(counts), Out(0), Out(0))}}, nil
 	}
-	return prog, nil
+	return placeProgram(in)
+}
+
+// placeProgram copies rows, or their weights alone, to the zones of experts: packed rows, or tokens, whose weights are an
+// array of their own.
+func placeProgram(in *Instr) (*Program, error) {
+	x, y, packed := in.Args[0].Type, in.Results[0].Type, in.plan.Bufs[in.Args[0].Buf].Packed
+	rows, items, n, stride := y.Shape[0], min(y.Shape[0], in.Args[1].Type.Len()), len(in.Results), x.Shape[1]*x.DType.Size()
+	if in.op().Has(ops.OnlyWeights) {
+		k, first := x.Shape[1], 0
+		if packed != nil {
+			k, first = packed[1].Len(), int(packed[0].Bytes())
+		}
+		p := weightsOf(y.DType, first, stride)
+		move := p.move(items, x.Shape[0], k, 0, 0, rowPlace{0, stride, first}, rowPlace{0, p.weight, 0}, In(0), In(0), In(1), In(2), In(1), Out(0), Out(0))
+		return &Program{Launches: append([]Launch{move}, p.gaps(in, Out(0), Out(0), rows)...)}, nil
+	}
+	p := payloadOf(in.Results, 0)
+	k, choice, weights, from := 1, In(1), In(0), p.inArrays(1)
+	switch {
+	case packed != nil:
+		p = payloadOf(in.Results, stride)
+		if from = p.onWire(); n == 2 {
+			k, choice = packed[1].Len(), In(3)
+		}
+	case n == 2:
+		k, choice, weights = in.Args[4].Type.Shape[1], In(3), In(4)
+		from = p.inArrays(k)
+	}
+	move := p.move(items, x.Shape[0], k, 0, 0, from, p.inArrays(1), In(0), weights, In(1), choice, In(1), Out(0), second(Out, n == 2))
+	return &Program{Launches: append([]Launch{move}, p.gaps(in, Out(0), second(Out, n == 2), rows)...)}, nil
 }

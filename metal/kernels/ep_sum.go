@@ -60,7 +60,6 @@ func epMachineSum() Kernel {
 // The location of a pair's row: see row_sum.metal.
 const (
 	atPlaces = iota // at its place
-	inZones         // in the zones of experts, at the row listed for its place
 	atPairs         // at the pair's index among the pairs
 	inCommon        // at its place, shared by the pairs of a token; the row has a weight for each
 )
@@ -70,7 +69,6 @@ type rowSum struct {
 	payload
 	t             graph.Type // of the sums, [sums, elements]
 	choices, rows int        // capacity in rows
-	places        int        // if rows are in zones
 	where         int
 	wire          bool // the weights of a row follow its values
 	columns       int  // threads per sum; 0 for one per element or unit of weights
@@ -132,7 +130,7 @@ func (s rowSum) launch(file, function string, unit int, args ...Arg) Launch {
 		wide *= 2
 	}
 	high := copyThreads / wide
-	params := Params(s.t.Shape[0], s.t.Shape[1], s.choices, s.rows, s.places, step/unit, s.weight/unit, weightStep/unit, weightFirst/unit, s.where)
+	params := Params(s.t.Shape[0], s.t.Shape[1], s.choices, s.rows, step/unit, s.weight/unit, weightStep/unit, weightFirst/unit, s.where)
 	return Launch{
 		Source: Source{File: file}, Function: function, Args: append(args, params),
 		Groups: [3]int{(columns + wide - 1) / wide, (s.t.Shape[0] + high - 1) / high, 1}, Threads: [3]int{wide, high, 1},
@@ -143,7 +141,7 @@ func sumProgram(in *Instr) (*Program, error) {
 	// On the wire values and weights are in one array; in expert order they are in two.
 	t, rows, zones := in.Results[0].Type, in.Results, in.Args[0].Type.DType != graph.U8
 	if zones {
-		rows = in.Args[:len(in.Args)-2]
+		rows = in.Args[:len(in.Args)-1]
 	}
 	d, p := rows[0].Type.DType, payloadOf(rows, 0)
 	if !zones {
@@ -159,12 +157,12 @@ func sumProgram(in *Instr) (*Program, error) {
 	}
 	wire := in.Args[0].Type.Shape
 	s := rowSum{payload: p, t: t, rows: wire[0], wire: !zones}
-	values, weights, place, order := In(0), In(0), In(0), In(0) // placeholders are not read
+	weights, place := In(0), In(0) // placeholders are not read
 	switch {
 	case zones:
-		n := len(in.Args) - 2
-		place, order, weights = In(n), In(n+1), second(In, p.weight > 0)
-		s.choices, s.places, s.where = in.Args[n].Type.Shape[1], in.Args[n+1].Type.Len(), inZones
+		n := len(in.Args) - 1
+		place, weights = In(n), second(In, p.weight > 0)
+		s.choices, s.where = in.Args[n].Type.Shape[1], atPlaces
 	case in.op().Plain() == ops.EPSumRanks:
 		place = In(1)
 		s.choices, s.where = in.Args[1].Type.Shape[1], inCommon
@@ -175,7 +173,7 @@ func sumProgram(in *Instr) (*Program, error) {
 		s.choices, s.where, s.rows = wire[1], atPairs, wire[0]*wire[1]
 	}
 	return &Program{Launches: []Launch{
-		s.launch("ep_sum.metal", "ep_sum_"+suffix, unit, values, weights, place, order, Out(0), second(Out, len(in.Results) == 2)),
+		s.launch("ep_sum.metal", "ep_sum_"+suffix, unit, In(0), weights, place, Out(0), second(Out, len(in.Results) == 2)),
 	}}, nil
 }
 

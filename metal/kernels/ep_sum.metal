@@ -8,10 +8,9 @@ template <typename T, typename U, typename O>
 kernel void ep_sum(device const U* values [[buffer(0)]],
                    device const U* weights [[buffer(1)]],
                    device const int* place [[buffer(2)]],
-                   device const int* order [[buffer(3)]],
-                   device O* sums [[buffer(4)]],
-                   device U* to_weights [[buffer(5)]],
-                   constant sum_params& p [[buffer(6)]],
+                   device O* sums [[buffer(3)]],
+                   device U* to_weights [[buffer(4)]],
+                   constant sum_params& p [[buffer(5)]],
                    uint2 at [[thread_position_in_grid]]) {
   const int token = int(at.y);
   const int i = int(at.x);
@@ -19,11 +18,11 @@ kernel void ep_sum(device const U* values [[buffer(0)]],
     return;
   }
   if (i < p.hidden) {
-    sums[token * p.hidden + i] = O(row_sum<T, U>(values, place, order, p, token, i));
+    sums[token * p.hidden + i] = O(row_sum<T, U>(values, place, p, token, i));
   }
   const int units = p.choices * p.weight_units;
   if (i < units) {
-    to_weights[token * units + i] = weight_unit<U>(weights, place, order, p, token, i);
+    to_weights[token * units + i] = weight_unit<U>(weights, place, p, token, i);
   }
 }
 

@@ -11,7 +11,7 @@ func groupedMatmul() Kernel {
 	return Kernel{
 		Name: "grouped_matmul", Serves: []ops.Op{ops.GroupedMatMul, ops.GroupedMatMul | ops.Parts, ops.GroupedMatMul | ops.Indexed}, Primitives: []string{"grouped_matmul"},
 		Doc:       "every row, where it is or through an index, times the matrix of its expert, or the transposed one, summed in f32",
-		Functions: throughFunctions(append(tileFunctions("grouped_matmul", graph.NoDType, graph.F32, anyBlocks), matvecFunctions("grouped_matvec", "")...)),
+		Functions: append(tileFunctions("grouped_matmul", graph.NoDType, graph.F32, anyBlocks), matvecFunctions("grouped_matvec", "")...),
 		Stack:     1,
 		Build:     groupedMatmulProgram, Tolerance: tileTolerance(),
 	}
@@ -71,7 +71,7 @@ func groupedRows(in *Instr, o groupedOperands) (*Program, error) {
 	low, high := o.matrix(w.Type.DType)
 	l.Constants[7], l.Constants[8] = x.indexed, false
 	l.Args = []Arg{x.x, In(x.rest), Out(0), Zones(), x.at, Params(in.Experts(), in.Align, o.cols, o.deep, x.apart, o.line, o.step, low, high)}
-	return x.program(l), nil
+	return &Program{Launches: []Launch{l}}, nil
 }
 
 // rowsPerExpert returns the number of rows of each of the rank's experts if the load is even. The

@@ -10,7 +10,7 @@ func groupedOuter() Kernel {
 	return Kernel{
 		Name: "grouped_outer", Serves: []ops.Op{ops.GroupedOuter, ops.GroupedOuter | ops.Parts, ops.GroupedOuter | ops.Indexed, ops.GroupedOuter | ops.Right}, Primitives: []string{"grouped_outer"},
 		Doc:       "for every expert the sum of its rows' outer products, of rows where they are or through an index, in f32, zeros for one without rows",
-		Functions: throughFunctions(tileFunctions("grouped_outer", graph.NoDType, graph.F32)),
+		Functions: tileFunctions("grouped_outer", graph.NoDType, graph.F32),
 		Stack:     3, // the result, behind rows, cotangents and counts
 		Build:     groupedOuterProgram, Tolerance: tileTolerance(),
 	}
@@ -64,5 +64,5 @@ func groupedSums(in *Instr, x, y, sums, experts int) (*Program, error) {
 	low, high := groupedOperands{expert: x * y}.matrix(in.Results[0].Type.DType)
 	l.Constants[7], l.Constants[8] = a.indexed, b.indexed
 	l.Args = []Arg{a.x, b.x, Out(0), Zones(), a.at, b.at, Params(experts, in.Align, rows, cols, a.apart, b.apart, row, col, low, high)}
-	return indexed.program(l), nil
+	return &Program{Launches: []Launch{l}}, nil
 }

@@ -10,7 +10,7 @@ func groupedSwiGLU() Kernel {
 	return Kernel{
 		Name: "grouped_swiglu", Serves: []ops.Op{ops.GroupedSwiGLU, ops.GroupedSwiGLU | ops.Indexed, ops.GroupedSwiGLU | ops.Blocks}, Primitives: []string{"grouped_matmul", "swiglu"},
 		Doc:       "silu(gate)·up of every row, where it is or through an index, and two matrices of its expert, of any type that products have, in tiles, or for few rows in vectors; the products are not written",
-		Functions: throughFunctions(append(tileFunctions("grouped_swiglu", graph.NoDType, anyBlocks), matvecFunctions("grouped_swiglu", "")...)),
+		Functions: append(tileFunctions("grouped_swiglu", graph.NoDType, anyBlocks), matvecFunctions("grouped_swiglu", "")...),
 		Stack:     1, Stacks: 2,
 		Build: groupedSwiGLUProgram, Tolerance: Tolerance{Relative: 4e-6, OfMax: 2e-5, Why: "f32 sums of products, 8 at a time, where the host has blocks of 256, and another exponential"},
 	}
@@ -56,7 +56,7 @@ func groupedSwiGLUProgram(in *Instr) (*Program, error) {
 	low, high := o.matrix(w.DType)
 	l.Constants[7], l.Constants[8] = x.indexed, false
 	l.Args = []Arg{x.x, In(rest), In(rest + 1), Out(0), Zones(), x.at, Params(in.Experts(), in.Align, o.cols, o.deep, x.apart, o.line, o.step, low, high)}
-	p := x.program(l)
+	p := &Program{Launches: []Launch{l}}
 	if w.DType.IsBlock() {
 		p.Tolerance = &Tolerance{OfMax: 5e-2, Why: blocksTolerance().Why}
 	}

@@ -69,7 +69,7 @@ func groupedMatvec(in *Instr, x through, o groupedOperands, weights Arg, weighte
 	low, high := o.matrix(w.Type.DType)
 	l.Constants[7], l.Constants[8] = x.indexed, false
 	l.Args = []Arg{x.x, In(x.rest), Out(0), Zones(), weights, x.at, Params(in.Experts(), in.Align, o.cols, o.deep, x.apart, o.line, o.step, low, high, weighted)}
-	return x.program(l), nil
+	return &Program{Launches: []Launch{l}}, nil
 }
 
 // matvecOf reports whether experts' rows are few, and their matrices fit.

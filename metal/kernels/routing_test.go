@@ -118,7 +118,7 @@ func (l layer) inputs(r *rand.Rand, choose func(r *rand.Rand, i, experts int) in
 var (
 	prepared = []string{"ep_prepare", "ep_zones"}
 	returned = []string{"ep_send_order", "ep_recv_order", "ep_sum"}
-	here     = slices.Concat([]string{"ep_count", "ep_permute"}, prepared, returned)
+	here     = slices.Concat([]string{"ep_count", "ep_order", "ep_place"}, prepared, returned)
 	travel   = slices.Concat([]string{"ep_choices", "ep_table", "ep_journey", "ep_pack", "ep_place"}, prepared)
 	away     = slices.Concat([]string{"ep_pack_rows"}, travel, returned)
 	waysHome = map[ep.Exchange][]string{ep.Rows: away, ep.Sum: append([]string{"ep_slots", "ep_pack_sums", "ep_sum_ranks"}, travel...)}
@@ -198,11 +198,7 @@ func TestRoutedBytes(t *testing.T) {
 				for i := range array.Data[int32](in["ids"]) {
 					array.Data[int32](in["ids"])[i] = int32(r.IntN(5) - 1)
 				}
-				name := "ep_permute"
-				if mesh != "" {
-					name = "ep_place"
-				}
-				t.Run(fmt.Sprint(d, hidden, mesh), func(t *testing.T) { compare(t, p, tokensOn(t, mesh, "x", "ids"), in, name) })
+				t.Run(fmt.Sprint(d, hidden, mesh), func(t *testing.T) { compare(t, p, tokensOn(t, mesh, "x", "ids"), in, "ep_place") })
 			}
 		}
 	}

@@ -23,11 +23,11 @@ static inline int units16() { return 16 / int(sizeof(U)); }
 
 // columns returns the number of threads copying a row: some for the values, and some for the
 // weight.
-template <typename U>
-static inline int value_columns(constant rows_params& p) { return (p.values + units16<U>() - 1) / units16<U>(); }
+template <typename U, typename P>
+static inline int value_columns(constant P& p) { return (p.values + units16<U>() - 1) / units16<U>(); }
 
-template <typename U>
-static inline int row_columns(constant rows_params& p) { return value_columns<U>(p) + (p.weight + units16<U>() - 1) / units16<U>(); }
+template <typename U, typename P>
+static inline int row_columns(constant P& p) { return value_columns<U>(p) + (p.weight + units16<U>() - 1) / units16<U>(); }
 
 // copy_piece copies the units of a piece of 16 bytes, of n units in all.
 template <typename U>
@@ -41,8 +41,8 @@ static inline void copy_piece(device U* to, device const U* from, int piece, int
 
 // copy_row copies this thread's column of a row: to and from are its values, and to_weight
 // and from_weight its weight.
-template <typename U>
-static inline void copy_row(device U* to, device U* to_weight, device const U* from, device const U* from_weight, int column, constant rows_params& p) {
+template <typename U, typename P>
+static inline void copy_row(device U* to, device U* to_weight, device const U* from, device const U* from_weight, int column, constant P& p) {
   const int columns = value_columns<U>(p);
   if (column < columns) {
     copy_piece<U>(to, from, column, p.values);
@@ -62,8 +62,8 @@ static inline void clear_piece(device U* to, int piece, int n) {
 }
 
 // clear_row zeroes this thread's column of a row.
-template <typename U>
-static inline void clear_row(device U* to, device U* to_weight, int column, constant rows_params& p) {
+template <typename U, typename P>
+static inline void clear_row(device U* to, device U* to_weight, int column, constant P& p) {
   const int columns = value_columns<U>(p);
   if (column < columns) {
     clear_piece<U>(to, column, p.values);

@@ -7,7 +7,6 @@ struct sum_params {
   int hidden;         // elements of a row
   int choices;
   int rows;           // capacity in rows
-  int places;         // elements of order, if rows are in experts' zones
   int row_units;      // row stride in units
   int weight_units;   // of a weight, 0 without
   int weight_step;    // stride of the rows' weights in units
@@ -15,12 +14,11 @@ struct sum_params {
   int where;          // location of a pair's row, see below
 };
 
-// A pair's row is at place[pair], at order[place[pair]], or at the pair. A row shared by pairs is at
-// place[pair], and has a weight for each choice.
+// A pair's row is at place[pair], or at the pair. A row shared by pairs is at place[pair], and has a weight for each
+// choice.
 constant constexpr int at_places = 0;
-constant constexpr int in_zones = 1;
-constant constexpr int at_pairs = 2;
-constant constexpr int in_common = 3;
+constant constexpr int at_pairs = 1;
+constant constexpr int in_common = 2;
 
 // element returns element i of a row as a number. Rows are read in units dividing their elements,
 // because on the wire a row starts where the weight before it ends.
@@ -46,11 +44,8 @@ static inline float element(device const ushort* row, int i, F f, int hidden) {
 }
 
 // row_of returns the location of a pair's row, -1 if there is none.
-static inline int row_of(device const int* place, device const int* order, constant sum_params& p, int pair) {
-  int row = p.where == at_pairs ? pair : place[pair];
-  if (p.where == in_zones) {
-    row = row >= 0 && row < p.places ? order[row] : -1;
-  }
+static inline int row_of(device const int* place, constant sum_params& p, int pair) {
+  const int row = p.where == at_pairs ? pair : place[pair];
   return row < p.rows ? row : -1;
 }
 
@@ -67,11 +62,11 @@ static inline bool shared(device const int* place, constant sum_params& p, int p
 // row_sum returns element i of the sum of a token's rows, in the order of its choices. A row shared by
 // pairs is added once.
 template <typename T, typename U>
-static inline float row_sum(device const U* values, device const int* place, device const int* order, constant sum_params& p, int token, int i) {
+static inline float row_sum(device const U* values, device const int* place, constant sum_params& p, int token, int i) {
   float sum = 0;
   for (int k = 0; k < p.choices; k++) {
     const int pair = token * p.choices + k;
-    const int row = row_of(place, order, p, pair);
+    const int row = row_of(place, p, pair);
     if (row >= 0 && !(p.where == in_common && shared(place, p, pair))) {
       sum += element(values + row * p.row_units, i, T(), p.hidden);
     }
@@ -81,9 +76,9 @@ static inline float row_sum(device const U* values, device const int* place, dev
 
 // weight_unit returns unit i of the weights of a token, 0 for a pair without a row.
 template <typename U>
-static inline U weight_unit(device const U* weights, device const int* place, device const int* order, constant sum_params& p, int token, int i) {
+static inline U weight_unit(device const U* weights, device const int* place, constant sum_params& p, int token, int i) {
   const int k = i / p.weight_units;
-  const int row = row_of(place, order, p, token * p.choices + k);
+  const int row = row_of(place, p, token * p.choices + k);
   if (row < 0) {
     return U(0);
   }

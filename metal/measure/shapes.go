@@ -71,7 +71,7 @@ func rowShapes() []shape {
 func layerShapes() []shape {
 	return []shape{
 		{"router", []string{"router", "top_k"}, true, "x f32[{T},{E}]", "w, i, s = router(x) top_k={K}\nt, j = top_k(x) k={K}", "w, i, s, t, j"},
-		{"dispatch and combine", []string{"ep_count", "ep_prepare", "ep_zones", "ep_send_order", "ep_recv_order", "ep_rows", "ep_sum"}, true,
+		{"dispatch and combine", []string{"ep_count", "ep_prepare", "ep_zones", "ep_send_order", "ep_recv_order", "ep_order", "ep_rows", "ep_sum"}, true,
 			"x f32[{T},{D}], idx i32[{T},{K}]",
 			"r, drop, n, pad, demand = ep_prepare(idx) experts={E}\nrows = ep_dispatch(x, r) experts={E}\ny = ep_combine(rows, r) experts={E}", "y, drop, n, pad, demand"},
 	}
