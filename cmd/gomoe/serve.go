@@ -108,8 +108,16 @@ func (s *serving) run(ctx context.Context, fs *flag.FlagSet) (err error) {
 		defer listener.Close() // Serve closes it, too
 	}
 	gen, err := generate.Open(ctx, s.model, s.opening.c, s.o)
-	if err != nil {
-		return err
+	// The first rank serves when all have opened the model: a rank that still compiles cannot end in order.
+	failed, wrong := s.w.Any(ctx, err != nil)
+	if failed && err == nil && wrong == nil {
+		wrong = errors.New("another rank could not open the model, and says why")
+	}
+	if err != nil || wrong != nil {
+		if gen != nil {
+			wrong = errors.Join(wrong, gen.Close())
+		}
+		return errors.Join(err, wrong)
 	}
 	defer func() { err = errors.Join(err, gen.Close()) }()
 	if s.follows {

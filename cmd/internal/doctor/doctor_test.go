@@ -114,7 +114,7 @@ func TestBroken(t *testing.T) {
 		{name: "no rows", file: plain, transport: "jaccl", level: doctor.Wrong, what: "no host says", fix: "mlx.distributed_config"},
 		{name: "nine hosts", file: eleven, level: doctor.Wrong, what: "9 hosts: a mesh has at most 8", fix: "tcp"},
 		{name: "queue pairs", file: mesh, ranks: 11, level: doctor.Warning, hosts: []string{"a"}, what: "device rdma_en1 would need 11 queue pairs, and Thunderbolt's have about 10", fix: "fewer ranks"},
-		{name: "jaccl's ring", file: swap(mesh, `"jaccl"`, `"jaccl-ring"`), level: doctor.Wrong, what: "not spoken here", fix: "tcp"},
+		{name: "jaccl's ring", file: swap(mesh, `"jaccl"`, `"jaccl-ring"`), level: doctor.Wrong, what: "JACCL's ring is not supported", fix: "tcp"},
 
 		// Addresses and names.
 		{name: "duplicate address", file: swap(plain, "10.0.0.2", "10.0.0.1"), level: doctor.Wrong, hosts: []string{"a", "b"}, what: "both have the address 10.0.0.1", fix: "of its own"},
