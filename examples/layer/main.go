@@ -19,12 +19,17 @@ func main() {
 		router := t.Input("router", graph.F32, 4, 4) // 4 experts
 		w := t.Input("w", graph.F32, 4, 4, 4)        // one matrix per expert
 
-		weights, experts, _ := primitives.Route(primitives.RouteOp{TopK: 2, Renormalize: true}, primitives.MatMul(x, router), nil) // two experts per token
-		r := primitives.Prepare(primitives.PrepareOp{Experts: 4}, experts)                                                         // who sends which token where
-		rows, rowWeights := primitives.DispatchWeighted(r, x, weights)                                                             // tokens travel to their experts
-		y := primitives.GroupedMatMul(r, rows, w)                                                                                  // each expert multiplies its rows
-		y = primitives.Mul(y, primitives.BroadcastInDim(rowWeights, y.Type.Shape, 0))                                              // times the router's weights
-		return []*graph.Value{primitives.Combine(r, y).Named("out")}                                                               // and return, added up per token
+		// The router chooses two experts per token.
+		weights, experts, _ := primitives.Route(primitives.RouteOp{TopK: 2, Renormalize: true}, primitives.MatMul(x, router), nil)
+		// Who sends which token where.
+		r := primitives.Prepare(primitives.PrepareOp{Experts: 4}, experts)
+		// Tokens travel to their experts.
+		rows, rowWeights := primitives.DispatchWeighted(r, x, weights)
+		// Each expert multiplies its rows, times the router's weights.
+		y := primitives.GroupedMatMul(r, rows, w)
+		y = primitives.Mul(y, primitives.BroadcastInDim(rowWeights, y.Type.Shape, 0))
+		// Rows return, and are added up per token.
+		return []*graph.Value{primitives.Combine(r, y).Named("out")}
 	})
 	if err != nil {
 		log.Fatal(err)
