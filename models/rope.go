@@ -111,12 +111,11 @@ func (r *Reader) ropeOf(attention string, width int) (op nn.RoPE) {
 	if !(base > 0) {
 		r.Fail(fmt.Errorf("%s: rope_theta is %g, want a number above 0", r.c.Path, base))
 	}
-	share := r.NumberOr(Keys{"partial_rotary_factor", ""}, 1)
-	share = r.NumberOr(in.key("partial_rotary_factor", ""), share)
-	const partial = partialRotary
-	_, heeds := r.family.Defaults[partial]
+	share := r.NumberOr(Keys{partialRotary, ""}, 1)
+	share = r.NumberOr(in.key(partialRotary, ""), share)
+	_, heeds := r.family.Defaults[partialRotary]
 	if !heeds && share != 1 {
-		r.Fail(fmt.Errorf("%s: %s is %g, want 1: gomoe knows no other for this architecture", r.c.Path, partial, share))
+		r.Fail(fmt.Errorf("%s: %s is %g, want 1: gomoe knows no other for this architecture", r.c.Path, partialRotary, share))
 	}
 	part := r.SizeOr(Keys{"", ".rope.dimension_count"}, int(float64(width)*share))
 	if r.err == nil && width > widest {
@@ -132,12 +131,12 @@ func (r *Reader) ropeOf(attention string, width int) (op nn.RoPE) {
 	}
 	r.Say(Keys{"rope_theta", ".rope.freq_base"}, base, false)
 	r.Say(in.key("rope_theta", ""), nil, true)
-	r.Say(in.key(partial, ""), nil, true)
+	r.Say(in.key(partialRotary, ""), nil, true)
 	r.Say(Keys{"", ".rope.dimension_count"}, part, heeds || part == width)
-	r.Say(Keys{partial}, nil, true)
+	r.Say(Keys{partialRotary}, nil, true)
 	if part != width {
 		op.Width = part
-		r.Say(Keys{partial}, float64(part)/float64(width), true)
+		r.Say(Keys{partialRotary}, float64(part)/float64(width), true)
 	}
 	kind := in.kind(r)
 	r.Say(in.key("type", ".rope.scaling.type"), nil, true)

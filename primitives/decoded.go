@@ -135,7 +135,7 @@ func gatheredDecoded[T float](of func(a *exec.Args, at int) (w decoder[T], n, k 
 	product := func(a *exec.Args) error {
 		rows, p := exec.New[indexedRows](a), exec.New[decodedProduct[T]](a)
 		*rows = indexedRowsOf(a.In, d)
-		w, out, in := of(a, behindIndex)
+		w, out, in := of(a, afterIndex)
 		*p = decodedProduct[T]{y: data[T](a.Out[0]), behind: rows, w: w, n: out, k: in, transpose: transpose}
 		p.zones(a, data[int32](a.In[len(a.In)-1]), align) // the engine sets rows between zones to zero
 		return nil

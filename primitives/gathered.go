@@ -15,16 +15,16 @@ import (
 // joinIndexed). The first two arguments are the array that has the rows and the index, and the arguments of the
 // instruction that reads rows in order follow, without the rows.
 
-// behindIndex is the number of the first argument behind rows that are read through an index.
-const behindIndex = 2
+// afterIndex is the number of the first argument after rows that are read through an index.
+const afterIndex = 2
 
 // leftRows returns the rows that a kernel reads: the first argument, or what lies there behind an index, if the next
-// argument of the kernel is number behindIndex. The array has tokens or packed rows. At is -1 for rows that belong to no
+// argument of the kernel is number afterIndex. The array has tokens or packed rows. At is -1 for rows that belong to no
 // pair.
 func leftRows[E gemm.Number](a *exec.Args, next int) gemm.Left[E] {
 	x := a.In[0]
 	left := gemm.Left[E]{X: view[E](x.Bytes()), Row: rowSize(x.Type) / int(unsafe.Sizeof(E(0)))}
-	if next == behindIndex {
+	if next == afterIndex {
 		left.At = data[int32](a.In[1])
 	}
 	return left
@@ -40,9 +40,9 @@ func gatheredProduct[E gemm.Number](transpose bool, align int) exec.Kernel {
 		if f == 0 {
 			return nil
 		}
-		k := expertLayout(a.In[behindIndex].Type, transpose).k
+		k := expertLayout(a.In[afterIndex].Type, transpose).k
 		w, rows, grain := fusedOf[E](a, transpose, align, k, k*f)
-		exec.Share(a, rows, grain, productGathered[E]{w, leftRows[E](a, behindIndex)})
+		exec.Share(a, rows, grain, productGathered[E]{w, leftRows[E](a, afterIndex)})
 		return nil
 	}
 }
@@ -56,7 +56,7 @@ func (w *productGathered[E]) Piece(lo, hi int) {
 	y, n := data[E](w.Out[0]), w.Out[0].Type.Shape[1]
 	w.each(lo, hi, func(e, start, from, to int) {
 		from, to = start+from, start+to
-		gemm.Product(w.Dry(), to-from, n, w.k, rowsFrom(w.x, from), w.matrix(behindIndex, e), kernel.From(y, from*n))
+		gemm.Product(w.Dry(), to-from, n, w.k, rowsFrom(w.x, from), w.matrix(afterIndex, e), kernel.From(y, from*n))
 	})
 }
 
@@ -68,17 +68,17 @@ func gatheredOuter[E gemm.Number](align, side int) exec.Kernel {
 		if h == 0 || f == 0 {
 			return nil
 		}
-		z := zones{data[int32](a.In[behindIndex+1]), align, h}
+		z := zones{data[int32](a.In[afterIndex+1]), align, h}
 		for e, rows := range z.counts {
 			if rows == 0 && a.Dry() == nil {
 				clear(w[e*h*f : (e+1)*h*f])
 			}
 		}
-		x, y := leftRows[E](a, behindIndex), gemm.Left[E]{X: data[E](a.In[behindIndex]), Row: a.In[behindIndex].Type.Shape[1]}
+		x, y := leftRows[E](a, afterIndex), gemm.Left[E]{X: data[E](a.In[afterIndex]), Row: a.In[afterIndex].Type.Shape[1]}
 		if side == 1 {
 			x, y = y, x
 		}
-		exec.Share(a, total(a.In[behindIndex+1])*h, 1+dotGrain/f, outersGathered[E]{exec.Taking{}, a.Dry(), z, x, y, w, h, f})
+		exec.Share(a, total(a.In[afterIndex+1])*h, 1+dotGrain/f, outersGathered[E]{exec.Taking{}, a.Dry(), z, x, y, w, h, f})
 		return nil
 	}
 }
@@ -113,7 +113,7 @@ func gatheredWeighted[T float](d graph.DType) exec.Kernel {
 		width, size := y.Type.Shape[1], y.Type.Shape[1]*d.Size()
 		from := places{values: column{a.In[0].Bytes(), 0, rowSize(a.In[0].Type), size}}
 		convertRows(a, min(len(at), y.Type.Shape[0]), width, rowConversion[T]{rowMove: rowMove{to: inArrays(a.Out, 1), from: from, at: at},
-			d: d, as: d, factors: data[T](inType(a, a.In[behindIndex], array.DTypeOf[T]())), own: true})
+			d: d, as: d, factors: data[T](inType(a, a.In[afterIndex], array.DTypeOf[T]())), own: true})
 		return nil
 	}
 }
@@ -121,7 +121,7 @@ func gatheredWeighted[T float](d graph.DType) exec.Kernel {
 // gatheredDots computes, for every row behind an index and the other row with its number, the
 // sum of the products of their elements, in the order of reduce_sum.
 func gatheredDots[T float](a *exec.Args) error {
-	x, y := leftRows[T](a, behindIndex), a.In[behindIndex]
+	x, y := leftRows[T](a, afterIndex), a.In[afterIndex]
 	width := y.Type.Shape[1]
 	exec.Share(a, min(len(x.At), a.Out[0].Type.Len()), movedGrain(width*int(unsafe.Sizeof(T(0)))), dotsGathered[T]{x, data[T](y), data[T](a.Out[0]), width, exec.RoomsOf[T](a, width)})
 	return nil

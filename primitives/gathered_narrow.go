@@ -34,8 +34,8 @@ func isNarrow(d graph.DType) bool { return d == graph.BF16 || d == graph.F16 }
 // and their sum once more.
 func narrowDots(d graph.DType) exec.Kernel {
 	return func(a *exec.Args) error {
-		x, width := indexedRowsOf(a.In, d), a.In[behindIndex].Type.Shape[1]
-		exec.Share(a, min(len(x.at), a.Out[0].Type.Len()), movedGrain(2*width), dotsNarrow{x, a.In[behindIndex], a.Out[0], width, exec.RoomsOf[float32](a, 2*width), exec.RoomsOf[byte](a, 2*width)})
+		x, width := indexedRowsOf(a.In, d), a.In[afterIndex].Type.Shape[1]
+		exec.Share(a, min(len(x.at), a.Out[0].Type.Len()), movedGrain(2*width), dotsNarrow{x, a.In[afterIndex], a.Out[0], width, exec.RoomsOf[float32](a, 2*width), exec.RoomsOf[byte](a, 2*width)})
 		return nil
 	}
 }
@@ -69,7 +69,7 @@ func (w *dotsNarrow) Piece(lo, hi int) {
 // scales. The result is f32, or rounded once to bf16 or f16.
 func dequantizedRows(d graph.DType, blocks int) exec.Kernel {
 	return func(a *exec.Args) error {
-		codes, scales := indexedRowsOf(a.In, d), indexedRowsOf(a.In[behindIndex:], graph.F32)
+		codes, scales := indexedRowsOf(a.In, d), indexedRowsOf(a.In[afterIndex:], graph.F32)
 		y := a.Out[0]
 		rows := y.Type.Shape[0]
 		width := 0

@@ -116,7 +116,7 @@ func groupedRounded(align, at int, rounded rounder) exec.Kernel {
 // gatheredBlocks is groupedRounded for rows of type d that are read through an index. The result
 // has their type.
 func gatheredBlocks(align int, d graph.DType) exec.Kernel {
-	product := groupedRounded(align, behindIndex, roundedThrough(d))
+	product := groupedRounded(align, afterIndex, roundedThrough(d))
 	return func(a *exec.Args) error { return resultIn(a, graph.F32, product) }
 }
 

@@ -141,11 +141,11 @@ func indexed(p *lowering.Peephole, i int, reads readers) ([]int, lowering.Instr,
 		case ops.GroupedMatMul:
 			t := in.Prim.(groupedMatMulOp).Transpose
 			h.Kernel = inNumber(gatheredProduct[array.Brain](t, in.Align), gatheredProduct[array.Half](t, in.Align), gatheredProduct[float32](t, in.Align), gatheredProduct[float64](t, in.Align))
-			h.Dry, h.Packs = counted(likelyRows(p, b, in.In[1]), h.Kernel), expertPacks(p.Bufs[in.In[1]].Type, t, behindIndex)
+			h.Dry, h.Packs = counted(likelyRows(p, b, in.In[1]), h.Kernel), expertPacks(p.Bufs[in.In[1]].Type, t, afterIndex)
 		case ops.GroupedSwiGLU:
 			t := in.Prim.(groupedMatMulOp).Transpose
-			h.Kernel = inNumber(groupedSwiGLU[array.Brain](t, in.Align, behindIndex), groupedSwiGLU[array.Half](t, in.Align, behindIndex), groupedSwiGLU[float32](t, in.Align, behindIndex), groupedSwiGLU[float64](t, in.Align, behindIndex))
-			h.Dry, h.Packs = counted(likelyRows(p, b, in.In[1]), h.Kernel), expertPacks(p.Bufs[in.In[1]].Type, t, behindIndex, behindIndex+1)
+			h.Kernel = inNumber(groupedSwiGLU[array.Brain](t, in.Align, afterIndex), groupedSwiGLU[array.Half](t, in.Align, afterIndex), groupedSwiGLU[float32](t, in.Align, afterIndex), groupedSwiGLU[float64](t, in.Align, afterIndex))
+			h.Dry, h.Packs = counted(likelyRows(p, b, in.In[1]), h.Kernel), expertPacks(p.Bufs[in.In[1]].Type, t, afterIndex, afterIndex+1)
 		case ops.GroupedOuter:
 			h.Kernel = inNumber(gatheredOuter[array.Brain](in.Align, at), gatheredOuter[array.Half](in.Align, at), gatheredOuter[float32](in.Align, at), gatheredOuter[float64](in.Align, at))
 			h.Dry = counted(likelyRows(p, b, in.Out[0]), h.Kernel)
@@ -155,7 +155,7 @@ func indexed(p *lowering.Peephole, i int, reads readers) ([]int, lowering.Instr,
 		case ops.GroupedMatMul | ops.Blocks:
 			h.Kernel = gatheredBlocks(in.Align, d)
 		case ops.GroupedSwiGLU | ops.Blocks:
-			h.Kernel = groupedSwiGLUBlocks(in.Align, behindIndex, roundedThrough(d))
+			h.Kernel = groupedSwiGLUBlocks(in.Align, afterIndex, roundedThrough(d))
 		case ops.GroupedScaledMatMul:
 			t := in.Prim.(groupedScaledMatMulOp).Transpose
 			h.Kernel = gatheredDecoded(scaledTilesAt[float32], t, in.Align, d)
@@ -180,7 +180,7 @@ func indexed(p *lowering.Peephole, i int, reads readers) ([]int, lowering.Instr,
 			}
 		}
 		for _, arg := range in.Slabs { // behind the rows, which are the first argument
-			h.Slabs = append(h.Slabs, behindIndex+arg-1)
+			h.Slabs = append(h.Slabs, afterIndex+arg-1)
 		}
 		if h.Dry == nil && in.Op != ops.Mul { // weights that are not numbers
 			h.Dry = counted(oneExpert(p.Bufs[b].Type, p.Bufs[in.In[1]].Type), h.Kernel)
