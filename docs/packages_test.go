@@ -16,6 +16,7 @@ import (
 // unexemplified lists public packages without an Example, with the reason.
 func unexemplified() map[string]string {
 	return map[string]string{
+		"jaccl":              "declares interfaces, which the Example of engine calls",
 		"jaccl/link/shm":     "called as tcp is, whose Example connects ranks",
 		"jaccl/link/verbs":   "takes RDMA devices",
 		"jaccl/link/mpi":     "takes mpirun",

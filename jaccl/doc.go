@@ -7,8 +7,6 @@
 // MLX's own protocols and implement Communicator themselves. The packages below job find
 // the processes of a job, connect them and watch them.
 //
-// RequestQueue runs any of the operations asynchronously.
-//
 // Begin with Communicator and Group. Models do not call their methods: package runtime
 // calls the collectives of a plan.
 package jaccl
