@@ -1,12 +1,14 @@
 package world
 
 import (
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"time"
 
+	"github.com/gomoe/gomoe/jaccl/job/environ"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -48,9 +50,6 @@ type Config struct {
 	// Mesh, if not nil, is the mesh of all jobs. Every process must give the same mesh,
 	// and the job must have as many ranks as the mesh.
 	Mesh *sharding.Mesh
-	// Fallback permits another mode or transport if the requested one is not available.
-	// Log and Info then name the replacement. Without Fallback that is an error.
-	Fallback bool
 	// Deadline is the time that ranks wait for each other: for all to call Setup, for any
 	// progress of a collective, and for a heartbeat. It must be the same on all ranks;
 	// see package watch for its effects. 0 means the value of GOMOE_DEADLINE, or
@@ -62,8 +61,8 @@ type Config struct {
 	// the job in the system's folder for temporary files, accessible to this user only.
 	// off writes nothing.
 	Flight string
-	// Log receives messages about fallbacks and about strangers that were turned away;
-	// nil is standard error.
+	// Log receives messages: auto uses tcp because shared memory is missing, a stranger
+	// was turned away. nil is standard error.
 	Log io.Writer
 	// Getenv reads the environment; nil is os.Getenv.
 	Getenv func(string) string
@@ -80,9 +79,6 @@ func (c Config) String() string {
 	}
 	if c.Deadline != 0 {
 		parts = append(parts, fmt.Sprintf("deadline %v", c.Deadline))
-	}
-	if c.Fallback {
-		parts = append(parts, "fallback")
 	}
 	return "{" + strings.Join(parts, ", ") + "}"
 }
@@ -102,4 +98,15 @@ func (c Config) getenv() func(string) string {
 		return os.Getenv
 	}
 	return c.Getenv
+}
+
+// DeadlineFlag defines the flag -deadline, for Config.Deadline. Its value is 0 if the flag
+// is not given.
+func DeadlineFlag(fs *flag.FlagSet) *time.Duration {
+	d := new(time.Duration)
+	fs.Func("deadline", "`time` that ranks wait for each other, such as 90s: for all to start, for progress, and for one that is stopped or cut off; GOMOE_DEADLINE or 30s if not given", func(s string) (err error) {
+		*d, err = environ.ParseDeadline(s)
+		return err
+	})
+	return d
 }

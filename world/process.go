@@ -6,16 +6,20 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/jaccl/job/environ"
+	"github.com/gomoe/gomoe/jaccl/job/hostfile"
 	"github.com/gomoe/gomoe/jaccl/job/meet"
 	"github.com/gomoe/gomoe/jaccl/job/watch"
 	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/gomoe/gomoe/jaccl/link/tcp"
+	"github.com/gomoe/gomoe/jaccl/mlx/ring"
 )
 
 // perProcess sets up this process's rank of a World of several processes.
@@ -91,34 +95,25 @@ func (s *state) meet(ctx context.Context, job environ.Job) (_ *meet.Place, err e
 }
 
 // agreed calls link, and then all ranks tell each other whether they have a link. If some
-// ranks have none, all ranks use TCP, provided that Fallback permits it or the transport
-// was not requested by name, as with auto; rank 0 logs it. Otherwise all get an error.
+// ranks have none, all get an error. With auto all use TCP instead, and rank 0 logs it.
 // link may fail on some ranks only; if the cause is local to this machine, it leaves the
 // site usable.
 func (s *state) agreed(ctx context.Context, site link.Site, link func(context.Context, link.Site) (link.Link, error)) (link.Link, error) {
 	l, err := link(ctx, site)
 	missing, gone := absent(ctx, site, "gomoe: who has a link", err)
-	if gone != nil {
-		if l != nil {
-			err = errors.Join(err, l.Close())
-		}
-		return nil, errors.Join(err, gone)
-	}
-	if missing == "" {
+	if gone == nil && missing == "" {
 		return l, nil
 	}
 	if l != nil {
 		err = errors.Join(err, l.Close())
 	}
-	why := fmt.Sprintf("transport %s is not to be had: %s", s.info.Transport, missing)
 	switch {
-	case s.info.Transport == "auto":
-		why = "shared memory is not to be had: " + missing
-		s.fallBack("tcp", why, s.info.Rank == 0)
-	case s.cfg.Fallback && s.info.Transport != "tcp":
-		s.fallBack("tcp", why, true)
-	default:
-		return nil, &explained{why, err}
+	case gone != nil:
+		return nil, errors.Join(err, gone)
+	case s.info.Transport != "auto":
+		return nil, &explained{fmt.Sprintf("transport %s is not to be had: %s", s.info.Transport, missing), err}
+	case s.info.Rank == 0:
+		fmt.Fprintf(s.cfg.log(), "gomoe: shared memory is not to be had: %s; instead: tcp\n", missing)
 	}
 	return tcp.Connect(ctx, site)
 }
@@ -161,26 +156,7 @@ func (s *state) facts() []meet.Fact {
 	if s.mesh != nil {
 		mesh = s.mesh.String()
 	}
-	return []meet.Fact{{Name: "version", Value: version()}, {Name: "transport", Value: s.info.Transport}, {Name: "fallback", Value: fmt.Sprint(s.cfg.Fallback)}, {Name: "deadline", Value: s.deadline.String()}, {Name: "mesh", Value: mesh}}
-}
-
-// compareFacts compares the facts of ranks that did not meet at a Place, which would have
-// compared them.
-func (s *state) compareFacts(ctx context.Context, site link.Site) error {
-	var text string
-	for _, f := range s.facts() {
-		text += fmt.Sprintf("%s %q ", f.Name, f.Value)
-	}
-	all, err := site.Gather(ctx, "gomoe: facts", []byte(text))
-	if err != nil {
-		return err
-	}
-	for r, b := range all {
-		if string(b) != string(all[0]) {
-			return fmt.Errorf("rank %d (%s) has %sand rank 0 (%s) %s; start all ranks alike", r, site.Host(r), b, site.Host(0), all[0])
-		}
-	}
-	return nil
+	return []meet.Fact{{Name: "version", Value: version()}, {Name: "transport", Value: s.info.Transport}, {Name: "deadline", Value: s.deadline.String()}, {Name: "mesh", Value: mesh}}
 }
 
 // lifeline watches a pipe from the launcher: when the pipe ends, the launcher has ended.
@@ -245,4 +221,86 @@ func (l *lifeline) close() error {
 	<-l.done
 	l.cancel(nil)
 	return err
+}
+
+// overRing connects the ranks by MLX's ring. If a file gives the addresses, other ranks
+// may be processes of MLX; otherwise the ranks first meet.
+func overRing(s *state, ctx context.Context, job environ.Job) (jaccl.Communicator, error) {
+	if job.Hostfile == "" && job.Coordinator != "" {
+		return s.met(ctx, job, func(place link.Site) (jaccl.Communicator, error) {
+			return ring.Join(ctx, place, jaccl.Options{Deadline: s.deadline})
+		})
+	}
+	nodes, err := nodesOf(job)
+	if err != nil {
+		return nil, err
+	}
+	return ring.Connect(ctx, nodes, job.Rank, jaccl.Options{Deadline: s.deadline})
+}
+
+// met is for protocols of MLX without given addresses of the ranks: the ranks meet, and
+// then join connects them over connections of the site, on which both sides have proved
+// that they belong to the job. If one rank cannot join, all ranks get an error.
+func (s *state) met(ctx context.Context, job environ.Job, join func(link.Site) (jaccl.Communicator, error)) (jaccl.Communicator, error) {
+	place, err := s.meet(ctx, job)
+	if err != nil {
+		return nil, err
+	}
+	c, err := join(place)
+	missing, gone := absent(ctx, place, "gomoe: who has joined", err)
+	if gone == nil && missing == "" {
+		place.Shut()
+		return c, nil
+	}
+	if c != nil {
+		err = errors.Join(err, c.Close())
+	}
+	if gone != nil {
+		return nil, errors.Join(err, gone)
+	}
+	return nil, &explained{"transport " + s.info.Transport + ": " + missing, err}
+}
+
+// absent tells all ranks whether this rank has an error. It returns the errors of all
+// ranks as text, each error once; "" if there is none.
+func absent(ctx context.Context, site link.Site, key string, err error) (string, error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+		text = text[:min(len(text), 1000)]
+	}
+	all, err := site.Gather(ctx, key, []byte(text))
+	if err != nil {
+		return "", err
+	}
+	var missing []string
+	for r, b := range all {
+		if len(b) == 0 || slices.ContainsFunc(all[:r], func(o []byte) bool { return string(o) == string(b) }) {
+			continue
+		}
+		who := ""
+		for o := r; o < len(all); o++ {
+			if string(all[o]) == string(b) {
+				who += fmt.Sprintf(", rank %d (%s)", o, site.Host(o))
+			}
+		}
+		missing = append(missing, strings.TrimPrefix(who, ", ")+": "+string(b))
+	}
+	return strings.Join(missing, "; "), nil
+}
+
+// nodesOf reads the addresses of MLX's ring.
+func nodesOf(job environ.Job) (hostfile.Nodes, error) {
+	text, err := job.ReadNodes()
+	if err != nil {
+		return nil, err
+	}
+	n, err := hostfile.ParseNodes(text)
+	if err != nil {
+		return nil, err
+	}
+	if len(n) != job.Size {
+		return nil, fmt.Errorf("addresses of %d ranks of a ring for a job of %d; is the file that of this job?", len(n), job.Size)
+	}
+	return n, nil
 }

@@ -1,7 +1,6 @@
 package world_test
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,7 +14,7 @@ import (
 	"github.com/gomoe/gomoe/world"
 )
 
-// Nothing else than what was asked for, unless Fallback, which is said.
+// A request that cannot be met is an error that names it.
 func TestRefuses(t *testing.T) {
 	two := "RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1"
 	devices := filepath.Join(t.TempDir(), "devices.json")
@@ -23,50 +22,33 @@ func TestRefuses(t *testing.T) {
 	for _, c := range []struct {
 		cfg  world.Config
 		env  string
-		want string // of the error, and of the fallback
-		info string // of the fallback
+		want string
 	}{
-		{world.Config{Mode: world.PerProcess}, "", "per-process was asked for, and the environment describes no job; start the processes with gomoe launch -n", "one rank in this process"},
-		{world.Config{Mode: world.InProcess}, two, "in-process was asked for, and the environment describes a job (RANK=1 WORLD_SIZE=2", "one rank in this process"},
-		{world.Config{Mesh: meshOf(t, "")}, two, `gomoe: no mesh is given, which is one rank, and RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 says 2 processes; start one process, or take a mesh of 2 ranks`, "one rank in this process"},
-		{world.Config{Mesh: meshOf(t, "ep=4")}, two, `the mesh "ep=4" has 4 ranks, and RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 says 2 processes; start 4 processes, or take a mesh of 2 ranks`, "4 ranks in this process"},
-		{world.Config{Mesh: meshOf(t, "ep=4")}, "RANK=0 WORLD_SIZE=1", `the mesh "ep=4" has 4 ranks, and RANK=0 WORLD_SIZE=1`, "4 ranks in this process"},
-		{world.Config{Transport: "tcp"}, "", "transport tcp was asked for, and all ranks are in this process", "one rank in this process"},
-		{world.Config{}, "GOMOE_TRANSPORT=jaccl", "transport jaccl was asked for, and all ranks are in this process", "one rank in this process"},
-		{world.Config{Transport: "local"}, two, "transport local was asked for, and the ranks are 2 processes", ""},
-		{world.Config{Transport: "udp"}, "", `transport "udp", want one of auto, local`, ""},
-		{world.Config{}, "GOMOE_TRANSPORT=udp", "gomoe: GOMOE_TRANSPORT=udp, want one of auto, local, tcp", ""},
-		{world.Config{Mode: 7}, "", "mode Mode(7)", ""},
-		{world.Config{Deadline: -1}, "", "deadline -1ns", ""},
-		{world.Config{}, "RANK=1", "RANK=1 without WORLD_SIZE", ""},
-		{world.Config{}, "MLX_RANK=0 MLX_JACCL_RING=1 MLX_IBV_DEVICES=" + devices, "MLX_JACCL_RING is set, which asks for JACCL's ring: only its mesh is spoken here; connect all ranks", ""},
-		{world.Config{}, "RANK=1 WORLD_SIZE=2", "nothing says where the ranks meet", ""},
+		{world.Config{Mode: world.PerProcess}, "", "per-process was asked for, and the environment describes no job; start the processes with gomoe launch -n"},
+		{world.Config{Mode: world.InProcess}, two, "in-process was asked for, and the environment describes a job (RANK=1 WORLD_SIZE=2"},
+		{world.Config{Mesh: meshOf(t, "")}, two, `gomoe: no mesh is given, which is one rank, and RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 says 2 processes; start one process, or take a mesh of 2 ranks`},
+		{world.Config{Mesh: meshOf(t, "ep=4")}, two, `the mesh "ep=4" has 4 ranks, and RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 says 2 processes; start 4 processes, or take a mesh of 2 ranks`},
+		{world.Config{Mesh: meshOf(t, "ep=4")}, "RANK=0 WORLD_SIZE=1", `the mesh "ep=4" has 4 ranks, and RANK=0 WORLD_SIZE=1`},
+		{world.Config{Transport: "tcp"}, "", "transport tcp was asked for, and all ranks are in this process"},
+		{world.Config{}, "GOMOE_TRANSPORT=jaccl", "transport jaccl was asked for, and all ranks are in this process"},
+		{world.Config{Transport: "local"}, two, "transport local was asked for, and the ranks are 2 processes"},
+		{world.Config{Transport: "udp"}, "", `transport "udp", want one of auto, local`},
+		{world.Config{}, "GOMOE_TRANSPORT=udp", "gomoe: GOMOE_TRANSPORT=udp, want one of auto, local, tcp"},
+		{world.Config{Mode: 7}, "", "mode Mode(7)"},
+		{world.Config{Deadline: -1}, "", "deadline -1ns"},
+		{world.Config{}, "RANK=1", "RANK=1 without WORLD_SIZE"},
+		{world.Config{}, "MLX_RANK=0 MLX_JACCL_RING=1 MLX_IBV_DEVICES=" + devices, "MLX_JACCL_RING is set, which asks for JACCL's ring: only its mesh is spoken here; connect all ranks"},
+		{world.Config{}, "RANK=1 WORLD_SIZE=2", "nothing says where the ranks meet"},
 	} {
 		var w world.World
-		var log bytes.Buffer
 		cfg := c.cfg
-		cfg.Getenv, cfg.Log = vars(c.env), &log
+		cfg.Getenv = vars(c.env)
 		err := w.Setup(t.Context(), cfg)
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "gomoe: ") {
 			t.Errorf("%v with %q: %v, want an error with %q", cfg, c.env, err, c.want)
 		}
 		_, err = w.Info()
 		require.ErrorContains(t, err, "call Setup first", "a set-up that failed is one")
-		cfg.Fallback = true
-		err = w.Setup(t.Context(), cfg)
-		if c.info == "" {
-			if err == nil {
-				t.Errorf("%v with %q: no error", cfg, c.env)
-			}
-			continue
-		}
-		require.NoError(t, err)
-		info, err := w.Info()
-		require.NoError(t, err)
-		if info.String() != c.info || !strings.Contains(log.String(), c.want) || len(info.Fallbacks) == 0 || !strings.Contains(strings.Join(info.Fallbacks, " "), "; instead: ") {
-			t.Errorf("%v with %q: %v, log %s", cfg, c.env, info, &log)
-		}
-		require.NoError(t, w.Close())
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -55,18 +56,12 @@ func setUp(ctx context.Context, cfg Config, meetings *meet.Meetings, w *io.Close
 		return nil, fmt.Errorf("gomoe: %w", err)
 	}
 	s.info.Source = job.Source
-	s.info.Transport = cfg.Transport
-	if s.info.Transport == "" {
-		s.info.Transport = job.Transport
-	}
-	if s.info.Transport == "" {
-		s.info.Transport = "auto"
-	}
+	s.info.Transport = cmp.Or(cfg.Transport, job.Transport, "auto")
 	if err := s.mode(job); err != nil {
 		return nil, err
 	}
 	if s.info.Mode == InProcess {
-		err = s.inProcess(job)
+		err = s.inProcess()
 	} else {
 		err = s.perProcess(ctx, job)
 	}
@@ -84,63 +79,32 @@ func known(what, name string) error {
 	return nil
 }
 
-// instead notes a fallback, if Fallback permits one, else returns the reason as an error.
-func (s *state) instead(what, format string, args ...any) error {
-	reason := fmt.Sprintf(format, args...)
-	if !s.cfg.Fallback {
-		return errors.New("gomoe: " + reason)
-	}
-	s.fallBack(what, reason, true)
-	return nil
-}
-
-// fallBack notes a fallback, and logs it if say is true.
-func (s *state) fallBack(what, reason string, say bool) {
-	s.info.Fallbacks = append(s.info.Fallbacks, reason+"; instead: "+what)
-	if say {
-		fmt.Fprintf(s.cfg.log(), "gomoe: %s; instead: %s\n", reason, what)
-	}
-}
-
 // mode decides on the processes of the ranks.
 func (s *state) mode(job environ.Job) error {
 	s.info.Mode = s.cfg.Mode
-	const start = "start the processes with gomoe launch -n, mpirun, torchrun or mlx.launch"
 	said := fmt.Sprintf("%s says %d processes", strings.Join(job.Source, " "), job.Size)
 	switch {
-	case s.cfg.Mode == Auto && !job.InProcess():
-		s.info.Mode = PerProcess
+	case s.cfg.Mode == Auto && job.InProcess():
+		s.info.Mode = InProcess
 	case s.cfg.Mode == Auto:
-		s.info.Mode = InProcess
+		s.info.Mode = PerProcess
 	case s.cfg.Mode == InProcess && job.Size > 1:
-		if err := s.instead("this process runs all ranks by itself, as do the others", "in-process was asked for, and the environment describes a job (%s); every process would run all ranks", said); err != nil {
-			return err
-		}
+		return fmt.Errorf("gomoe: in-process was asked for, and the environment describes a job (%s); every process would run all ranks", said)
 	case s.cfg.Mode == PerProcess && job.InProcess():
-		s.info.Mode = InProcess
-		if err := s.instead("all ranks in this process", "per-process was asked for, and the environment describes no job; %s", start); err != nil {
-			return err
-		}
+		return errors.New("gomoe: per-process was asked for, and the environment describes no job; start the processes with gomoe launch -n, mpirun, torchrun or mlx.launch")
 	}
 	if s.info.Mode == PerProcess && s.mesh != nil && s.mesh.Ranks() != job.Size {
-		s.info.Mode = InProcess
-		if err := s.instead(fmt.Sprintf("all %d ranks in this process", s.mesh.Ranks()), "%s, and %s; start %s, or take a mesh of %d ranks",
-			ranksOf(*s.mesh), said, processes(s.mesh.Ranks()), job.Size); err != nil {
-			return &MisfitError{err}
-		}
+		return &MisfitError{fmt.Errorf("gomoe: %s, and %s; start %s, or take a mesh of %d ranks", ranksOf(*s.mesh), said, processes(s.mesh.Ranks()), job.Size)}
 	}
 	return nil
 }
 
 // inProcess sets up a World of this process.
-func (s *state) inProcess(job environ.Job) error {
+func (s *state) inProcess() error {
 	if t := s.info.Transport; t != "auto" && t != "local" {
-		if err := s.instead("local", "transport %s was asked for, and all ranks are in this process; start one process per rank, as with gomoe launch -n", t); err != nil {
-			return err
-		}
+		return fmt.Errorf("gomoe: transport %s was asked for, and all ranks are in this process; start one process per rank, as with gomoe launch -n", t)
 	}
-	s.info.Transport = "local"
-	s.info.Rank, s.info.Size = job.Rank, 1
+	s.info.Transport, s.info.Size = "local", 1
 	if s.mesh != nil {
 		s.info.Size = s.mesh.Ranks()
 	}
@@ -212,4 +176,30 @@ func (s *state) all(f func(c jaccl.Communicator) error) error {
 		}
 	}
 	return nil
+}
+
+// version returns the version of gomoe in this program: the release, or the revision if
+// it was built from a checkout.
+func version() string {
+	const path = "github.com/gomoe/gomoe"
+	b, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, d := range b.Deps {
+		if d.Path != path {
+			continue
+		}
+		if d.Replace != nil {
+			d = d.Replace
+		}
+		return d.Version + " " + d.Sum
+	}
+	v := b.Main.Version
+	for _, s := range b.Settings {
+		if s.Key == "vcs.revision" || s.Key == "vcs.modified" && s.Value == "true" {
+			v += " " + s.Key + "=" + s.Value
+		}
+	}
+	return v
 }

@@ -2,6 +2,7 @@ package world
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"slices"
@@ -128,15 +129,81 @@ func shared(ctx context.Context, site link.Site) (link.Link, error) {
 	return shm.Connect(ctx, site, shm.Options{})
 }
 
-// orTCP returns c if err is nil; else a communicator over TCP, if Fallback permits it. It
-// is for transports without a meeting beforehand, so ranks cannot agree to fall back:
-// either all of them have the libraries and files, or none does.
-func (s *state) orTCP(ctx context.Context, job environ.Job, c jaccl.Communicator, err error) (jaccl.Communicator, error) {
-	if err == nil || !s.cfg.Fallback || ctx.Err() != nil {
-		return c, err
-	}
-	if err := s.instead("tcp", "transport %s is not to be had: %v", s.info.Transport, err); err != nil {
+// automatic returns a link using shared memory within machines and TCP between them. All
+// ranks choose the same kinds of link. If only some ranks share a machine, all ranks take
+// part in making both links, because the site's Gather and Dial are collective.
+func automatic(ctx context.Context, site link.Site) (link.Link, error) {
+	near := neighbours(site)
+	counts, err := site.Gather(ctx, "gomoe: ranks per machine", []byte(fmt.Sprint(len(near))))
+	if err != nil {
 		return nil, err
 	}
-	return s.overPlace(ctx, job, tcp.Connect)
+	most := "1"
+	for _, c := range counts {
+		if string(c) != "1" {
+			most = string(c)
+		}
+	}
+	switch {
+	case len(near) == site.Size():
+		return shared(ctx, site)
+	case most == "1":
+		return tcp.Connect(ctx, site)
+	}
+	// Shared memory comes last: if one machine has none, its ranks return, and the others
+	// do not wait for them.
+	between, err := tcp.Connect(ctx, site)
+	if err != nil {
+		return nil, err
+	}
+	within, err := sharedAmong(ctx, site, near)
+	if err != nil {
+		return nil, errors.Join(err, between.Close())
+	}
+	links := make([]link.Link, site.Size())
+	for r := range links {
+		switch {
+		case r == site.Rank():
+		case slices.Contains(near, r):
+			links[r] = within
+		default:
+			links[r] = between
+		}
+	}
+	if len(near) == 1 { // this rank is alone on its machine, while others share one
+		return between, within.Close()
+	}
+	m, err := link.Mix(links...)
+	if err != nil {
+		return nil, errors.Join(err, within.Close(), between.Close())
+	}
+	return m, nil
+}
+
+// sharedAmong returns a link of the job using shared memory between the near ranks.
+func sharedAmong(ctx context.Context, site link.Site, near []int) (link.Link, error) {
+	nearSite, err := link.SiteAmong(site, near)
+	if err != nil {
+		return nil, err
+	}
+	l, err := shared(ctx, nearSite)
+	if err != nil {
+		return nil, err
+	}
+	within, err := link.LinkAmong(l, near, site.Size())
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return within, nil
+}
+
+// neighbours returns the ranks on this rank's machine, including this rank.
+func neighbours(site link.Site) []int {
+	var near []int
+	for r := range site.Size() {
+		if r == site.Rank() || site.SameHost(r) {
+			near = append(near, r)
+		}
+	}
+	return near
 }

@@ -3,7 +3,6 @@ package world
 import (
 	"context"
 	"errors"
-	"io"
 	"sync"
 	"testing"
 	"time"
@@ -80,49 +79,37 @@ func TestAutomatic(t *testing.T) {
 	}
 }
 
-// A link that one rank could not make is given up by all, and replaced if that is
-// permitted.
+// If one rank could not make its link, all ranks close theirs and get the error.
 func TestAgreed(t *testing.T) {
 	broken := errors.New("no port is left")
-	for _, fallback := range []bool{false, true} {
-		sites, links := jaccltest.Sites(3), jaccltest.Links(3)
-		errs := make([]error, 3)
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // ranks that do not agree wait for each other
-		defer cancel()
-		var wg sync.WaitGroup
-		for i := range 3 {
-			wg.Go(func() {
-				s := &state{cfg: Config{Fallback: fallback, Log: io.Discard}}
-				s.info.Transport = "verbs"
-				l, err := s.agreed(ctx, sites[i], func(context.Context, link.Site) (link.Link, error) {
-					if i == 1 {
-						return nil, broken
-					}
-					return links[i], nil
-				})
-				errs[i] = err
-				if err != nil {
-					return
+	sites, links := jaccltest.Sites(3), jaccltest.Links(3)
+	errs := make([]error, 3)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // ranks that do not agree wait for each other
+	defer cancel()
+	var wg sync.WaitGroup
+	for i := range 3 {
+		wg.Go(func() {
+			s := &state{info: Info{Rank: i, Transport: "verbs"}}
+			_, errs[i] = s.agreed(ctx, sites[i], func(context.Context, link.Site) (link.Link, error) {
+				if i == 1 {
+					return nil, broken
 				}
-				if l.Transport() != "tcp" || len(s.info.Fallbacks) != 1 {
-					t.Errorf("rank %d has %s, fallbacks %q", i, l.Transport(), s.info.Fallbacks)
-				}
-				l.Close()
+				return links[i], nil
 			})
+		})
+	}
+	wg.Wait()
+	for i, err := range errs {
+		const want = "transport verbs is not to be had: rank 1 (host1): no port is left"
+		if err == nil || err.Error() != want {
+			t.Errorf("rank %d: %v, want %s", i, err, want)
 		}
-		wg.Wait()
-		for i, err := range errs {
-			want := "transport verbs is not to be had: rank 1 (host1): no port is left"
-			if fallback && err != nil || !fallback && (err == nil || err.Error() != want) {
-				t.Errorf("fallback %v: rank %d: %v, want %s", fallback, i, err, want)
-			}
-			if i == 1 && !fallback && !errors.Is(err, broken) {
-				t.Errorf("rank 1's own error is lost: %v", err)
-			}
-		}
-		x := &link.Exchange{Peers: []int{1}}
-		if err := links[0].Exchange(ctx, x); err == nil {
-			t.Error("rank 0's link is still open")
-		}
+	}
+	if !errors.Is(errs[1], broken) {
+		t.Errorf("rank 1's own error is lost: %v", errs[1])
+	}
+	x := &link.Exchange{Peers: []int{1}}
+	if err := links[0].Exchange(ctx, x); err == nil {
+		t.Error("rank 0's link is still open")
 	}
 }

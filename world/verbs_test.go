@@ -162,7 +162,7 @@ func TestProtocolsOfVerbs(t *testing.T) {
 			ok(t, worlds(t, n, func(i int) world.Config {
 				return world.Config{Transport: c.transport, Getenv: func(string) string { return env + fmt.Sprintf(c.env, i) }}
 			}, func(i int, w *world.World) error {
-				if info, err := w.Info(); err != nil || info.Transport != c.transport || len(info.Fallbacks) > 0 {
+				if info, err := w.Info(); err != nil || info.Transport != c.transport {
 					return fmt.Errorf("%+v, %v: want transport %s", info, err, c.transport)
 				}
 				if err := w.Warmup(t.Context()); err != nil {

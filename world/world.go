@@ -43,16 +43,12 @@ type World struct {
 type Info struct {
 	Mode      Mode   // InProcess or PerProcess
 	Transport string // the transport in use: local, tcp, shm and others
-	// Rank is this process's rank, 0 to Size-1. If all ranks are in this process, it is
-	// 0, except in a World that fell back (see Config.Fallback), where it is the
-	// process's rank in its job.
+	// Rank is this process's rank, 0 to Size-1; 0 if all ranks are in this process.
 	Rank, Size int
 	// Local lists the ranks in this process.
 	Local []int
 	// Source has the environment variables that determined the World, as NAME=value.
 	Source []string
-	// Fallbacks lists the requests that were not available, with the reasons.
-	Fallbacks []string
 }
 
 // First reports whether this process prints and writes files for the job.
@@ -144,7 +140,7 @@ func (w *World) Info() (Info, error) {
 		return Info{}, err
 	}
 	i := s.info
-	i.Local, i.Source, i.Fallbacks = slices.Clone(i.Local), slices.Clone(i.Source), slices.Clone(i.Fallbacks)
+	i.Local, i.Source = slices.Clone(i.Local), slices.Clone(i.Source)
 	return i, nil
 }
 

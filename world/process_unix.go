@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -65,4 +67,23 @@ func inherited(fd int, kind uint32) (int, error) {
 		return 0, fmt.Errorf("inherited file %d: %w", fd, err)
 	}
 	return own, nil
+}
+
+// onDumpSignal calls f for every SIGUSR1. The returned function ends this, waiting for a
+// call in progress.
+func onDumpSignal(f func()) func() {
+	signals := make(chan os.Signal, 1)
+	done := make(chan struct{})
+	signal.Notify(signals, syscall.SIGUSR1)
+	go func() {
+		defer close(done)
+		for range signals {
+			f()
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(signals)
+		<-done
+	}
 }
