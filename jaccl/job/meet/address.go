@@ -121,13 +121,10 @@ func listen(ctx context.Context, o Options) (net.Listener, error) {
 	_, addrs, err := resolve(ctx, o.Coordinator)
 	var unknown *net.DNSError
 	if errors.As(err, &unknown) && isOwnName(host, hostname()) {
-		return listenAt(ctx, o.Bind, port)
+		return listenAt(ctx, "", port)
 	}
 	if err != nil {
 		return nil, err
-	}
-	if o.Bind != "" {
-		return listenAt(ctx, o.Bind, port)
 	}
 	own, err := interfaces()
 	if err != nil {

@@ -20,4 +20,8 @@
 // A failure is a failure of the whole Place, because the ranks are no longer at the same
 // point of the same program. Every rank gets an error with the same text, naming the
 // ranks at fault and their hosts.
+//
+// join.go has Join and Over, place.go the Gather and Dial of a joined rank, coordinator.go
+// both ends of a gather, door.go a rank's listener, handshake.go the proof of the secret,
+// roster.go what the ranks know of each other, and machine.go what two ranks share.
 package meet

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"runtime"
 	"slices"
 	"strings"
@@ -297,9 +298,10 @@ func TestClose(t *testing.T) {
 
 // If a rank cannot reach another one, all ranks get an error that says so.
 func TestUnreachable(t *testing.T) {
-	opts := options(t, 3)
-	opts[1].Advertise = "127.0.0.77" // an address at which rank 1 does not listen
-	places := joined(t, opts)
+	places := joined(t, options(t, 3))
+	closed, err := netip.ParseAddrPort(port(t, "127.0.0.77")) // an address at which rank 1 does not listen
+	require.NoError(t, err)
+	places[2].roster[1].addrs = []netip.AddrPort{closed}
 	errs := each(places, func(p *Place) error { _, err := p.Dial(t.Context(), "data"); return err })
 	says(t, errs, `meet: "dial data": rank 2 (host2): cannot connect to rank 1 (host1): `, "127.0.0.77")
 }
@@ -336,7 +338,6 @@ func TestOptions(t *testing.T) {
 	for want, change := range map[string]func(o *Options){
 		"none of which is an address of this machine, host0, where rank 0 runs; want one of [127.0.0.1": func(o *Options) { o.Coordinator = "198.51.100.7:5000" },
 		"port 0, which the other ranks cannot know":                                                     func(o *Options) { o.Coordinator = "127.0.0.1:0" },
-		`advertised address "fe80::1"`:                                                                  func(o *Options) { o.Advertise = "fe80::1" },
 	} {
 		o := options(t, 2)[0]
 		change(&o)

@@ -1,7 +1,9 @@
 package meet
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -9,6 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
+	"github.com/gomoe/gomoe/internal/frame"
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
@@ -63,18 +68,8 @@ func alone(ctx context.Context, _ uint32, key string, mine []byte) ([][]byte, er
 
 // lead is Join of rank 0.
 func (p *Place) lead(ctx context.Context, o Options, e *entry) error {
-	if o.Advertise != "" {
-		// The port is known only when rank 0 listens. A wrong address is reported before that.
-		if _, err := lookup(ctx, o.Advertise); err != nil {
-			return fmt.Errorf("meet: advertised address %s: %w", quoted.Text(o.Advertise), err)
-		}
-	}
 	ln, err := listen(ctx, o)
 	if err != nil {
-		return err
-	}
-	if e.addrs, err = advertised(ctx, o, ln, nil); err != nil {
-		ln.Close()
 		return err
 	}
 	c := newCoordinator(o.Size, o.Host, o.Deadline)
@@ -108,26 +103,22 @@ func (p *Place) follow(ctx context.Context, o Options, e *entry) error {
 		return err
 	}
 	p.zone = here.Addr().Zone()
-	bind := o.Bind
-	if bind == "" {
-		bind = here.Addr().String()
-	}
-	ln, err := listenAt(ctx, bind, 0)
+	ln, err := listenAt(ctx, here.Addr().String(), 0)
 	if err != nil {
 		return err
 	}
-	if e.addrs, err = advertised(ctx, o, ln, conn.LocalAddr()); err != nil {
+	at, err := endpoint(ln.Addr())
+	if err != nil {
 		ln.Close()
 		return err
 	}
+	e.addrs = []netip.AddrPort{netip.AddrPortFrom(here.Addr(), at.Port())} // a listener's address has lost its zone
 	p.door = newDoor(o, ln)
 	p.door.open()
 	if err := p.assemble(ctx, e); err != nil {
 		return err
 	}
-	if len(p.roster[0].addrs) == 0 { // rank 0 advertises nothing: use the address that has worked
-		p.roster[0].addrs = []netip.AddrPort{there}
-	}
+	p.roster[0].addrs = []netip.AddrPort{there} // rank 0 sends no address: use the one that has worked
 	return nil
 }
 
@@ -212,39 +203,120 @@ func newDoor(o Options, ln net.Listener) *door {
 	return &door{ln: ln, rank: o.Rank, size: o.Size, job: o.Job, secret: o.Secret, patience: handshakeTime, strangers: strangers{log: o.Log}}
 }
 
-// advertised returns the addresses at which the other ranks find ln. near is this rank's
-// end of its connection to the coordinator. It is nil on rank 0, which then advertises
-// nothing but Options.Advertise: the others have already reached rank 0.
-func advertised(ctx context.Context, o Options, ln net.Listener, near net.Addr) ([]netip.AddrPort, error) {
-	at, err := endpoint(ln.Addr())
+// Over is Join for ranks that can gather already, for example with MPI: gather returns
+// every rank's data, by rank. Rank 0 draws the job's id and secret and passes them to the
+// others with gather, so the data of gather must be secret from others. The Options'
+// Rank, Size, Coordinator, Listener, Job and Secret are not used. A rank listens at all
+// addresses of its machine. The other ranks dial all of them except for the link-local ones.
+//
+// gather has its own deadline, and must return when its ctx ends. The Place uses gather
+// until the Place is closed.
+func Over(ctx context.Context, rank, size int, gather func(ctx context.Context, key string, mine []byte) ([][]byte, error), opts Options) (*Place, error) {
+	opts.Rank, opts.Size, opts.Listener = rank, size, nil
+	o, err := opts.complete()
 	if err != nil {
 		return nil, err
 	}
-	var ips []netip.Addr
-	switch {
-	case o.Advertise != "":
-		if ips, err = lookup(ctx, o.Advertise); err != nil {
-			return nil, fmt.Errorf("meet: advertised address %s: %w", quoted.Text(o.Advertise), err)
+	p := newPlace(o)
+	e := &entry{host: o.Host, machine: thisMachine(), facts: o.Facts}
+	if size == 1 {
+		p.roster, p.all = roster{e}, alone
+		return p, nil
+	}
+	p.all = compared(size, gather)
+	if err := p.over(ctx, o, e); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *Place) over(ctx context.Context, o Options, e *entry) error {
+	var drawn []byte
+	if o.Rank == 0 {
+		drawn = make([]byte, len(o.Job)+32)
+		if _, err := rand.Read(drawn); err != nil {
+			return err
 		}
-	case near == nil:
-		return nil, nil
-	default:
-		here, err := endpoint(near)
-		if err != nil {
-			return nil, err
-		}
-		ip := at.Addr()
+	}
+	all, err := p.gather(ctx, "secret", drawn)
+	if err != nil {
+		return err
+	}
+	if len(all[0]) != len(o.Job)+32 {
+		return fmt.Errorf("meet: rank 0 gave a job and a secret of %d bytes, want %d", len(all[0]), len(o.Job)+32)
+	}
+	o.Job, o.Secret = uuid.UUID(all[0][:len(o.Job)]), bytes.Clone(all[0][len(o.Job):])
+	p.hello.job = o.Job
+	ln, err := listenAt(ctx, "", 0)
+	if err != nil {
+		return err
+	}
+	at, err := endpoint(ln.Addr())
+	if err == nil {
+		e.addrs, err = everywhere(at.Port())
+	}
+	if err != nil {
+		ln.Close()
+		return err
+	}
+	p.door = newDoor(o, ln)
+	p.door.open()
+	return p.assemble(ctx, e)
+}
+
+// everywhere returns the addresses of this machine with a port: without the link-local
+// ones, and loopback last.
+func everywhere(port uint16) ([]netip.AddrPort, error) {
+	ips, err := interfaces()
+	if err != nil {
+		return nil, err
+	}
+	var addrs, loopback []netip.AddrPort
+	for _, ip := range ips {
 		switch {
-		case ip.IsUnspecified():
-			ip = here.Addr()
-		case zoned(ip) != nil: // a listener's address has lost its zone
-			ip = ip.WithZone(here.Addr().Zone())
+		case ip.IsLoopback():
+			loopback = append(loopback, netip.AddrPortFrom(ip, port))
+		case !ip.IsLinkLocalUnicast():
+			addrs = append(addrs, netip.AddrPortFrom(ip, port))
 		}
-		ips = []netip.Addr{ip}
 	}
-	addrs := make([]netip.AddrPort, len(ips))
-	for i, ip := range ips {
-		addrs[i] = netip.AddrPortFrom(ip, at.Port())
-	}
+	addrs = append(addrs, loopback...)
 	return addrs[:min(len(addrs), maxAddrs)], nil
+}
+
+// compared returns a gather that calls the given one and checks the result: all ranks must
+// have passed the same key and the same number of the gather.
+func compared(size int, gather func(ctx context.Context, key string, mine []byte) ([][]byte, error)) func(context.Context, uint32, string, []byte) ([][]byte, error) {
+	return func(ctx context.Context, number uint32, key string, mine []byte) ([][]byte, error) {
+		all, err := gather(ctx, key, frame.Bytes(frame.String(frame.Uint(nil, uint64(number)), key), mine))
+		if err != nil {
+			return nil, fmt.Errorf("meet: %s: %w", quoted.Text(key), err)
+		}
+		if len(all) != size {
+			return nil, fmt.Errorf("meet: %s: the gather returned %d parts, want %d", quoted.Text(key), len(all), size)
+		}
+		var zero string
+		var first int
+		var bad error // the first one
+		out := make([][]byte, size)
+		for r, b := range all {
+			f := frame.NewFields(b)
+			n, k := f.Int(1<<32-1), f.String(maxName)
+			out[r] = f.Bytes(maxGather)
+			if err := f.End(); err != nil {
+				return nil, fmt.Errorf("meet: %s: what rank %d passes: %w", quoted.Text(key), r, err)
+			}
+			if r == 0 {
+				zero, first = k, n
+			}
+			if bad == nil && (k != zero || n != first) {
+				bad = fmt.Errorf("meet: rank %d is at %s, number %d, where rank 0 is at %s, number %d", r, quoted.Text(k), n, quoted.Text(zero), first)
+			}
+		}
+		if bad != nil {
+			return nil, bad
+		}
+		return out, nil
+	}
 }

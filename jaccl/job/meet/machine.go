@@ -1,5 +1,9 @@
 package meet
 
+import (
+	"os"
+)
+
 // machine identifies resources that ranks may share. Ranks compare their machines to find
 // the shared ones.
 type machine struct {
@@ -20,4 +24,14 @@ func (m machine) shares(o machine) bool {
 // near reports whether the two have the same loopback addresses.
 func (m machine) near(o machine) bool {
 	return m.network == o.network && m.boot == o.boot
+}
+
+// hostname returns the machine's name, which errors show with the rank. It also
+// identifies the machine if there is nothing better.
+func hostname() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "unnamed"
+	}
+	return name
 }

@@ -39,14 +39,6 @@ type Options struct {
 	Facts []Fact
 	// Host names this machine for people. Empty means the machine's own name.
 	Host string
-	// Bind is the address, without a port, at which this rank listens. If it is empty,
-	// rank 0 listens at the coordinator's address, and every other rank at the local
-	// address of its connection to the coordinator.
-	Bind string
-	// Advertise is the address, without a port, that the other ranks dial. If it is
-	// empty, it is the address at which this rank listens or, if the rank listens at all
-	// addresses, the local address of its connection to the coordinator.
-	Advertise string
 	// Deadline is the time that the ranks wait for each other in Join, in every Gather
 	// and every Dial; 0 means DefaultDeadline.
 	Deadline time.Duration
@@ -116,4 +108,32 @@ func (o Options) secret() error {
 		return errors.New("meet: the job has no secret; give all ranks the same one, as the launcher does")
 	}
 	return nil
+}
+
+// Meetings counts the meetings of one rank in one job. A rank that is early for the next
+// meeting must not join the last one, which other ranks have yet to leave. Rank 0 numbers
+// the meetings, including failed ones; the other ranks learn the number and join no
+// meeting twice. So ranks can meet again, however the last meeting ended on each of them.
+// The zero Meetings is for a rank that has joined none. Only one Join at a time may use a
+// Meetings.
+type Meetings struct {
+	last int // the number of the last meeting that this rank began, as rank 0, or joined
+}
+
+// begin returns, on rank 0, the number of its next meeting, and on other ranks the number
+// of the last meeting that they have joined.
+func (m *Meetings) begin(rank int) int {
+	if rank == 0 {
+		m.last++
+	}
+	return m.last
+}
+
+// past returns an error unless number, the meeting that a rank wants to join, comes after
+// last, the last one that it has joined.
+func past(last, number int) error {
+	if last < number {
+		return nil
+	}
+	return fmt.Errorf("it was at meeting %d and looks for a later one, this is meeting %d", last, number)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
-// maxAddrs is the largest number of addresses that a rank may advertise.
+// maxAddrs is the largest number of addresses of a rank.
 const maxAddrs = 64
 
 // entry is a rank's description of itself when joining.
@@ -83,7 +83,7 @@ func (r roster) check() error {
 				continue
 			}
 			if reachable(e.addrs, false) == nil {
-				return fmt.Errorf("meet: %s can only be reached at %v, which is another machine to %s; give the coordinator by an address that all machines reach, or set the address that this rank advertises",
+				return fmt.Errorf("meet: %s can only be reached at %v, which is another machine to %s; give the coordinator by an address that all machines reach",
 					r.name(i), e.addrs[0].Addr(), r.name(j))
 			}
 		}

@@ -51,4 +51,7 @@
 // Among notices of one kind, the lowest rank's counts. If a rank receives a notice with
 // precedence over its current one, it forwards the notice to all, so that a broken
 // connection between two ranks does not keep one of them from receiving it.
+//
+// watch.go has the state of the watch, peer.go a connection and the estimate of its clock,
+// and message.go the messages, with the answers to link.Whereabouts and link.Partings.
 package watch

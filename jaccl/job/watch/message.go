@@ -2,6 +2,7 @@ package watch
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
@@ -143,4 +144,110 @@ func weight(k link.Kind) int {
 		return 5
 	}
 	return 6
+}
+
+// maxEarly is the number of partings kept until Hear is called. Further ones are dropped.
+const maxEarly = 1 << 12
+
+// parting forwards other ranks' partings to the caller of Hear. The watch's lock guards
+// it.
+type parting struct {
+	hear  func(from int, p link.Parting)
+	early []struct { // partings received before hear was set
+		from int
+		p    link.Parting
+	}
+}
+
+// told passes on the parting that rank from has sent. The watch's lock is held.
+func (h *parting) told(from int, p link.Parting) {
+	switch {
+	case h.hear != nil:
+		h.hear(from, p)
+	case len(h.early) < maxEarly:
+		h.early = append(h.early, struct {
+			from int
+			p    link.Parting
+		}{from, p})
+	}
+}
+
+// Tell implements link.Partings.
+func (w *Watch) Tell(rank int, p link.Parting) {
+	if rank >= 0 && rank < len(w.peers) && w.peers[rank] != nil {
+		w.peers[rank].send(typePart, encodeParting(p))
+	}
+}
+
+// Hear implements link.Partings.
+func (w *Watch) Hear(f func(from int, p link.Parting)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hear = f
+	for _, e := range w.early {
+		f(e.from, e.p)
+	}
+	w.early = nil
+}
+
+// asking holds both sides of the question about ranks' current operations. The watch's
+// lock guards it.
+type asking struct {
+	answer  func() link.Waiting  // this rank's whereabouts; nil until Answer is called
+	answers map[int]link.Waiting // other ranks' answers to Ask; nil if no Ask is in progress
+	news    chan struct{}        // buffers one signal: a rank has answered, or is gone
+}
+
+// answered wakes Ask: a rank has answered or is gone. The watch's lock is held.
+func (a *asking) answered() {
+	select {
+	case a.news <- struct{}{}:
+	default: // Ask has not seen the last news yet, or no Ask is in progress
+	}
+}
+
+// Answer implements link.Whereabouts.
+func (w *Watch) Answer(f func() link.Waiting) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answer = f
+}
+
+// Ask implements link.Whereabouts. One goroutine at a time may call it.
+func (w *Watch) Ask(d time.Duration) map[int]link.Waiting {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	w.mu.Lock()
+	w.answers, w.news = map[int]link.Waiting{}, make(chan struct{}, 1)
+	news := w.news
+	for _, p := range w.others() {
+		p.send(typeAsk, nil)
+	}
+	w.mu.Unlock()
+	for waiting := true; waiting; {
+		w.mu.Lock()
+		waiting = false
+		for _, p := range w.others() {
+			_, ok := w.answers[p.rank]
+			waiting = waiting || !ok && !p.left && !p.gone
+		}
+		w.mu.Unlock()
+		if !waiting {
+			break
+		}
+		select {
+		case <-news:
+		case <-timer.C:
+			waiting = false
+		case <-w.down:
+			waiting = false
+		case <-w.quit:
+			waiting = false
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := w.answers
+	w.answers, w.news = nil, nil
+	return all
 }
