@@ -46,12 +46,8 @@ func Connect(l link.Link, watch link.Watch, opts jaccl.Options) (jaccl.Communica
 	if e.shared == nil {
 		e.room.lender = e.lender // ranks sharing memory move data through that memory, and need no lease
 	}
-	if w, ok := watch.(link.Whereabouts); ok {
-		w.Answer(func() link.Waiting { return e.at.answer(e.rank) })
-	}
-	if w, ok := watch.(link.Partings); ok {
-		w.Hear(e.partings.hear)
-	}
+	watch.Answer(func() link.Waiting { return e.at.answer(e.rank) })
+	watch.Hear(e.partings.hear)
 	e.ctx, e.interrupt = context.WithCancelCause(context.Background())
 	go e.supervise()
 	return e, nil
@@ -164,3 +160,174 @@ func hash(key string) uint64 {
 	h.Write([]byte(key))
 	return h.Sum64()
 }
+
+// members returns an error unless ranks are distinct ranks of a job of size ranks,
+// including rank, the caller.
+func members(ranks []int, rank, size int) error {
+	seen := make([]bool, size)
+	for _, r := range ranks {
+		if r < 0 || r >= size {
+			return fmt.Errorf("jaccl: group %v: rank %d is not in the job, want 0 to %d", ranks, r, size-1)
+		}
+		if seen[r] {
+			return fmt.Errorf("jaccl: group %v: rank %d twice, want every rank once", ranks, r)
+		}
+		seen[r] = true
+	}
+	if !slices.Contains(ranks, rank) {
+		return fmt.Errorf("jaccl: group %v: rank %d asks for a group that it is not in, want only members to", ranks, rank)
+	}
+	return nil
+}
+
+func everyone(size int) []int {
+	ranks := make([]int, size)
+	for i := range ranks {
+		ranks[i] = i
+	}
+	return ranks
+}
+
+// groupKey returns the key of a group, which is equal on all members and differs between
+// the groups of a job. closes has, by the ranks of a group, the number of times that the
+// caller's rank has closed it: after a Close the same ranks form a new group, once all
+// members have closed the earlier groups of these ranks equally often.
+func groupKey(ranks []int, closes map[string]int) string {
+	key := fmt.Sprint(ranks)
+	return fmt.Sprintf("%s#%d", key, closes[key])
+}
+
+// splitKey returns the key of the group formed by the members with a color in the n-th
+// split of a group.
+func splitKey(parent string, n, color int) string {
+	return fmt.Sprintf("%s/%d:%d", parent, n, color)
+}
+
+// plain returns g as a collective.Group. On error it returns a nil interface, not an
+// interface holding a nil pointer.
+func plain(g jaccl.Group, err error) (collective.Group, error) {
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// tick is the interval at which the supervisor checks an operation in progress. An
+// operation may end this much later than its deadline, or later than its context if no
+// operation before it had the same context.
+const tick = 10 * time.Millisecond
+
+// errLate is the supervisor's cause for ending an exchange making no progress.
+var errLate = errors.New("jaccl: no progress")
+
+// underWay is the operation in progress. An operation takes microseconds, so neither its
+// start nor its end allocates memory, sets a timer or, mostly, wakes a goroutine.
+type underWay struct {
+	ctx  context.Context // the caller's; nil if no operation is in progress
+	g    *linkGroup      // the operation's group
+	pair [2]int          // the ranks needed by a pairwise operation
+	two  bool            // the operation is pairwise: it needs only the ranks in pair
+	x    *link.Exchange  // the exchange in progress, or the last one; nil before the first
+	turn uint64          // counts operations and exchanges
+	idle bool            // the supervisor waits for wake
+}
+
+// begin puts the operation p of group g under supervision, until finish.
+func (e *engine) begin(ctx context.Context, g *linkGroup, p *post) {
+	e.mu.Lock()
+	g.count(p)
+	e.op.ctx, e.op.g, e.op.pair, e.op.two = ctx, g, [2]int{p.to, p.from}, pairwise(p.call.Op)
+	e.op.turn++
+	idle := e.op.idle
+	e.op.idle = false
+	e.mu.Unlock()
+	if idle {
+		e.wake <- struct{}{} // does not block: the supervisor takes one wake-up each time it is idle
+	}
+}
+
+// finish ends the supervision started by begin.
+func (e *engine) finish() {
+	e.mu.Lock()
+	e.op.ctx, e.op.g, e.op.x = nil, nil, nil
+	e.mu.Unlock()
+}
+
+// exchange runs one exchange of the operation in progress.
+func (e *engine) exchange(x *link.Exchange) error {
+	e.mu.Lock()
+	e.op.x = x
+	e.op.turn++
+	e.mu.Unlock()
+	return e.link.Exchange(e.ctx, x)
+}
+
+// supervise ends the operation in progress when its context ends, when making no progress
+// for the deadline, and when a failure is known. It runs until Close.
+func (e *engine) supervise() {
+	defer close(e.ended)
+	timer := time.NewTimer(tick)
+	timer.Stop()
+	var turn uint64
+	var moved int64
+	var since, last time.Time // of the last progress, and of the last check
+	for {
+		e.mu.Lock()
+		op := e.op
+		e.op.idle = op.ctx == nil
+		e.mu.Unlock()
+		if op.ctx == nil {
+			select {
+			case <-e.wake:
+			case <-e.quit:
+				return
+			}
+			continue
+		}
+		now, m := time.Now(), int64(0)
+		if slept := now.Sub(last); slept > jaccl.Pause {
+			since = since.Add(slept)
+		}
+		last = now
+		if op.x != nil {
+			m = op.x.Moved()
+		}
+		if op.turn != turn || m != moved || since.IsZero() {
+			turn, moved, since = op.turn, m, now
+		}
+		if f := e.deserted(); f != nil {
+			e.interrupt(f)
+			<-e.quit
+			return
+		}
+		rest := e.deadline - now.Sub(since)
+		if rest <= 0 {
+			e.interrupt(errLate)
+			<-e.quit
+			return
+		}
+		timer.Reset(min(tick, rest))
+		select {
+		case <-timer.C:
+		case <-op.ctx.Done():
+			timer.Stop()
+			e.mu.Lock()
+			if e.op.ctx == op.ctx { // otherwise the operation has ended, and no later one can begin with this context
+				e.interrupt(context.Cause(op.ctx))
+			}
+			e.mu.Unlock()
+			timer.Reset(tick)
+			<-timer.C
+		case <-e.watch.Down():
+			e.interrupt(errDown)
+			<-e.quit
+			return
+		case <-e.quit:
+			return
+		}
+	}
+}
+
+// errDown is the supervisor's cause for ending an exchange when the watch knows of a
+// failure.
+var errDown = errors.New("jaccl: a rank has failed")

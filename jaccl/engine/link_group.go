@@ -232,8 +232,7 @@ func (g *linkGroup) child(ranks []int, color int) (jaccl.Group, error) {
 }
 
 // Close implements jaccl.Group. Members that wait for this one in the group, now or later, get
-// an error: at once if the watch implements link.Partings, otherwise at the latest at their
-// deadline.
+// an error at once.
 func (g *linkGroup) Close() error {
 	e := g.e
 	e.mu.Lock()
@@ -242,10 +241,10 @@ func (g *linkGroup) Close() error {
 		return nil
 	}
 	g.closed = true
-	if w, ok := e.watch.(link.Partings); ok && !e.closed && g.Size() > 1 {
+	if !e.closed && g.Size() > 1 {
 		for i, rank := range g.ranks {
 			if rank != e.rank {
-				w.Tell(rank, link.Parting{Group: g.id, Begun: g.begun.with(i)})
+				e.watch.Tell(rank, link.Parting{Group: g.id, Begun: g.begun.with(i)})
 			}
 		}
 		e.partings.close(g.id, g.Size()-1)

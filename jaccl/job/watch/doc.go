@@ -53,5 +53,5 @@
 // connection between two ranks does not keep one of them from receiving it.
 //
 // watch.go has the state of the watch, peer.go a connection and the estimate of its clock,
-// and message.go the messages, with the answers to link.Whereabouts and link.Partings.
+// and message.go the messages, with partings and the whereabouts of ranks.
 package watch

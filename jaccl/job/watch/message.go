@@ -172,14 +172,14 @@ func (h *parting) told(from int, p link.Parting) {
 	}
 }
 
-// Tell implements link.Partings.
+// Tell implements link.Watch.
 func (w *Watch) Tell(rank int, p link.Parting) {
 	if rank >= 0 && rank < len(w.peers) && w.peers[rank] != nil {
 		w.peers[rank].send(typePart, encodeParting(p))
 	}
 }
 
-// Hear implements link.Partings.
+// Hear implements link.Watch.
 func (w *Watch) Hear(f func(from int, p link.Parting)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -206,14 +206,14 @@ func (a *asking) answered() {
 	}
 }
 
-// Answer implements link.Whereabouts.
+// Answer implements link.Watch.
 func (w *Watch) Answer(f func() link.Waiting) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.answer = f
 }
 
-// Ask implements link.Whereabouts. One goroutine at a time may call it.
+// Ask implements link.Watch. One goroutine at a time may call it.
 func (w *Watch) Ask(d time.Duration) map[int]link.Waiting {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -35,11 +35,7 @@ type Watch struct {
 	parting              // which groups other ranks have closed
 }
 
-var (
-	_ link.Watch       = (*Watch)(nil)
-	_ link.Whereabouts = (*Watch)(nil)
-	_ link.Partings    = (*Watch)(nil)
-)
+var _ link.Watch = (*Watch)(nil)
 
 // Start connects this rank's watch with the other ranks' watches. All ranks call it. It
 // returns when their clocks have been compared for the first time, or when ctx ends.

@@ -24,13 +24,17 @@ import (
 // quiet is the watch of ranks that do not tell each other of failures.
 type quiet struct{ down chan struct{} }
 
-func (quiet) Host(rank int) string       { return fmt.Sprintf("host%d", rank) }
-func (quiet) Announce(link.Notice)       {}
-func (q quiet) Down() <-chan struct{}    { return q.down }
-func (quiet) First() (link.Notice, bool) { return link.Notice{}, false }
-func (quiet) Leave()                     {}
-func (quiet) Left(int) bool              { return false }
-func (quiet) Close() error               { return nil }
+func (quiet) Host(rank int) string                   { return fmt.Sprintf("host%d", rank) }
+func (quiet) Announce(link.Notice)                   {}
+func (quiet) Tell(int, link.Parting)                 {}
+func (quiet) Hear(func(int, link.Parting))           {}
+func (quiet) Answer(func() link.Waiting)             {}
+func (quiet) Ask(time.Duration) map[int]link.Waiting { return nil }
+func (q quiet) Down() <-chan struct{}                { return q.down }
+func (quiet) First() (link.Notice, bool)             { return link.Notice{}, false }
+func (quiet) Leave()                                 {}
+func (quiet) Left(int) bool                          { return false }
+func (quiet) Close() error                           { return nil }
 
 // operation is a collective of one rank, on buffers of its own.
 type operation struct {
