@@ -36,7 +36,7 @@ func overVerbs(s *state, ctx context.Context, job environ.Job) (jaccl.Communicat
 // agreedDevices reads the RDMA devices connecting the ranks. If one rank cannot, all
 // ranks get an error, so that none waits for it.
 func agreedDevices(ctx context.Context, site link.Site, job environ.Job) (hostfile.Devices, error) {
-	devices, err := devicesOf(job)
+	devices, err := job.ReadDevices()
 	missing := ""
 	if err != nil {
 		missing = err.Error()
@@ -53,29 +53,13 @@ func agreedDevices(ctx context.Context, site link.Site, job environ.Job) (hostfi
 	return devices, nil
 }
 
-// devicesOf reads the RDMA devices connecting the ranks.
-func devicesOf(job environ.Job) (hostfile.Devices, error) {
-	text, err := job.ReadDevices()
-	if err != nil {
-		return nil, err
-	}
-	d, err := hostfile.ParseDevices(text)
-	if err != nil {
-		return nil, err
-	}
-	if len(d) != job.Size {
-		return nil, fmt.Errorf("devices of %d ranks for a job of %d; is the file that of this job?", len(d), job.Size)
-	}
-	return d, nil
-}
-
 // overMesh connects the ranks by MLX's JACCL. If MLX's variables name the devices, other
 // ranks may be processes of MLX; otherwise the ranks first meet.
 func overMesh(s *state, ctx context.Context, job environ.Job) (jaccl.Communicator, error) {
 	o := mesh.Options{Settings: rdma.Settings{Library: job.Verbs}, Rank: job.Rank, Coordinator: job.Coordinator, Deadline: s.deadline}
 	if job.Devices != "" {
 		var err error
-		if o.Devices, err = devicesOf(job); err != nil {
+		if o.Devices, err = job.ReadDevices(); err != nil {
 			return nil, err
 		}
 		return mesh.Connect(ctx, o)

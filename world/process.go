@@ -14,7 +14,6 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/jaccl/job/environ"
-	"github.com/gomoe/gomoe/jaccl/job/hostfile"
 	"github.com/gomoe/gomoe/jaccl/job/meet"
 	"github.com/gomoe/gomoe/jaccl/job/watch"
 	"github.com/gomoe/gomoe/jaccl/link"
@@ -231,7 +230,7 @@ func overRing(s *state, ctx context.Context, job environ.Job) (jaccl.Communicato
 			return ring.Join(ctx, place, jaccl.Options{Deadline: s.deadline})
 		})
 	}
-	nodes, err := nodesOf(job)
+	nodes, err := job.ReadNodes()
 	if err != nil {
 		return nil, err
 	}
@@ -287,20 +286,4 @@ func absent(ctx context.Context, site link.Site, key string, err error) (string,
 		missing = append(missing, strings.TrimPrefix(who, ", ")+": "+string(b))
 	}
 	return strings.Join(missing, "; "), nil
-}
-
-// nodesOf reads the addresses of MLX's ring.
-func nodesOf(job environ.Job) (hostfile.Nodes, error) {
-	text, err := job.ReadNodes()
-	if err != nil {
-		return nil, err
-	}
-	n, err := hostfile.ParseNodes(text)
-	if err != nil {
-		return nil, err
-	}
-	if len(n) != job.Size {
-		return nil, fmt.Errorf("addresses of %d ranks of a ring for a job of %d; is the file that of this job?", len(n), job.Size)
-	}
-	return n, nil
 }

@@ -23,4 +23,9 @@
 // launcher was killed; on Linux the kernel also kills the ranks at once. The guard also
 // removes a program built by the launcher. On other machines a shell kills the ranks when
 // its standard input ends.
+//
+// run.go has the course of a job, options.go its description, place.go the host of every
+// rank, gorun.go the program built for "go run", process.go a started rank, on this machine
+// or another, output.go the lines of ranks, numa.go the processors of ranks, and group_*.go
+// the processes that end together.
 package launch

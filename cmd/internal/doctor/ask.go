@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gomoe/gomoe/internal/quoted"
+	"github.com/gomoe/gomoe/jaccl/job/hostfile"
 )
 
 // ask asks all hosts concurrently. A host that does not answer gets a finding and a nil machine.
@@ -92,7 +93,7 @@ func (s Setup) machines(all []*Machine, r *Report) {
 		if m.CPUs > 0 && int64(m.CPUs) < ranks {
 			r.add(Note, "use no more ranks than processors, unless it is for a test", fmt.Sprintf("%d ranks on %d processors", ranks, m.CPUs), host)
 		}
-		if s.Hosts == nil || local(host) && len(hosts) == 1 {
+		if s.Hosts == nil || hostfile.IsLocal(host) && len(hosts) == 1 {
 			continue
 		}
 		for _, text := range s.Hosts.Hosts[i].IPs {

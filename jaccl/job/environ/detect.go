@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gomoe/gomoe/internal/quoted"
+	"github.com/gomoe/gomoe/jaccl/job/hostfile"
 )
 
 // Detect returns the job described by the environment. getenv, normally os.Getenv, reads
@@ -155,7 +156,7 @@ func (r *reader) id(job *Job, chosen *claim, parent int) {
 // address.
 func (r *reader) coordinator(job *Job, chosen *claim) error {
 	set := func(name, address string) error {
-		if _, _, err := splitAddress(address); err != nil {
+		if _, _, err := hostfile.SplitAddress(address); err != nil {
 			return fmt.Errorf("environ: %s=%s: %w", name, quoted.Plain(address), err)
 		}
 		job.Coordinator = address
@@ -174,7 +175,7 @@ func (r *reader) coordinator(job *Job, chosen *claim) error {
 		}
 	case addr != "" && port != "":
 		address := net.JoinHostPort(addr, port)
-		if _, _, err := splitAddress(address); err != nil {
+		if _, _, err := hostfile.SplitAddress(address); err != nil {
 			return fmt.Errorf("environ: MASTER_ADDR=%s MASTER_PORT=%s: %w", quoted.Plain(addr), quoted.Plain(port), err)
 		}
 		job.Source = append(job.Source, "MASTER_ADDR="+quoted.Plain(addr), "MASTER_PORT="+quoted.Plain(port))
@@ -210,17 +211,4 @@ func (r *reader) coordinator(job *Job, chosen *claim) error {
 func derivedPort(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return strconv.Itoa(16384 + (int(sum[0])<<8|int(sum[1]))%16384)
-}
-
-// splitAddress returns the host and the port of host:port.
-func splitAddress(s string) (string, int, error) {
-	host, port, err := net.SplitHostPort(s)
-	if err != nil || host == "" {
-		return "", 0, fmt.Errorf("want host:port, such as 10.0.0.1:29500 or [fe80::1]:29500")
-	}
-	n, err := strconv.Atoi(port)
-	if err != nil || n < 0 || n > 65535 {
-		return "", 0, fmt.Errorf("port %s, want a number up to 65535", quoted.Text(port))
-	}
-	return host, n, nil
 }

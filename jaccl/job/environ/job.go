@@ -1,9 +1,14 @@
 package environ
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/gomoe/gomoe/internal/infile"
+	"github.com/gomoe/gomoe/internal/quoted"
+	"github.com/gomoe/gomoe/jaccl/job/hostfile"
 )
 
 // Job is this process's place in a job, as described by the environment.
@@ -83,4 +88,82 @@ func (j Job) String() string {
 		return "no job in the environment: all ranks in this process"
 	}
 	return fmt.Sprintf("rank %d of %d (%s)", j.Rank, j.Size, strings.Join(j.Source, " "))
+}
+
+// ReadDevices returns the RDMA devices connecting the ranks: the value of GOMOE_DEVICES,
+// or else the contents of the file named by MLX_IBV_DEVICES. If neither is set, the error
+// explains how to set them.
+func (j Job) ReadDevices() (hostfile.Devices, error) {
+	text := []byte(j.Matrix)
+	if j.Matrix == "" {
+		if j.Devices == "" {
+			return nil, errors.New("environ: nothing says which RDMA devices connect the ranks; set MLX_IBV_DEVICES to the file with the matrix, or start with mlx.launch --backend jaccl, or gomoe launch and a hostfile that has \"rdma\"")
+		}
+		var err error
+		if text, err = readFile("devices", j.Devices); err != nil {
+			return nil, err
+		}
+	}
+	d, err := hostfile.ParseDevices(text)
+	if err == nil && len(d) != j.Size {
+		err = fmt.Errorf("environ: devices of %d ranks for a job of %d; is the file that of this job?", len(d), j.Size)
+	}
+	return d, err
+}
+
+// ReadNodes returns the addresses of MLX's ring: the contents of the file named by
+// MLX_HOSTFILE.
+func (j Job) ReadNodes() (hostfile.Nodes, error) {
+	if j.Hostfile == "" {
+		return nil, errors.New("environ: nothing says at which addresses the ranks of the ring are; set MLX_HOSTFILE to the file with them and MLX_RANK, or start with mlx.launch --backend ring or gomoe launch")
+	}
+	text, err := readFile("MLX_HOSTFILE", j.Hostfile)
+	if err != nil {
+		return nil, err
+	}
+	n, err := hostfile.ParseNodes(text)
+	if err == nil && len(n) != j.Size {
+		err = fmt.Errorf("environ: addresses of %d ranks of a ring for a job of %d; is the file that of this job?", len(n), j.Size)
+	}
+	return n, err
+}
+
+// readFile reads one of MLX's files; name is the variable's, for errors.
+func readFile(name, path string) ([]byte, error) {
+	data, err := infile.Read(path, hostfile.MaxFile)
+	if err != nil {
+		return nil, fmt.Errorf("environ: %s: %w", name, err)
+	}
+	return data, nil
+}
+
+// The shortest and the longest deadline that users may set. A rank on a busy machine may
+// be late by some hundred milliseconds without any fault.
+const (
+	minDeadline = time.Second
+	maxDeadline = 24 * time.Hour
+)
+
+// ParseDeadline reads the time that ranks wait for each other: a number with its unit,
+// such as 90s or 10m, from 1 s to 24 h.
+func ParseDeadline(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	if err != nil || d < minDeadline || d > maxDeadline {
+		return 0, fmt.Errorf("want a number with its unit, such as 90s or 10m, from %v to %.0fh", minDeadline, maxDeadline.Hours())
+	}
+	return d, nil
+}
+
+// Deadline returns the time that ranks wait for each other from GOMOE_DEADLINE; 0 if it
+// is not set.
+func Deadline(getenv func(string) string) (time.Duration, error) {
+	s := getenv(gomoeDeadline)
+	if s == "" {
+		return 0, nil
+	}
+	d, err := ParseDeadline(s)
+	if err != nil {
+		return 0, fmt.Errorf("environ: %s=%s: %w", gomoeDeadline, quoted.Plain(s), err)
+	}
+	return d, nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/gomoe/gomoe/internal/infile"
 	"github.com/gomoe/gomoe/internal/whole"
+	"github.com/gomoe/gomoe/jaccl/job/hostfile"
 )
 
 // MinSecret is the smallest length of a secret in bytes.
@@ -68,12 +68,8 @@ func NewSecret() string {
 // loopback reports whether address, host:port, is on this machine and out of reach of every
 // other machine.
 func loopback(address string) bool {
-	host, _, err := splitAddress(address)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	host, _, err := hostfile.SplitAddress(address)
+	return err == nil && hostfile.IsLocal(host)
 }
 
 func long(s, from string) (string, error) {

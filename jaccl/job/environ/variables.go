@@ -1,5 +1,7 @@
 package environ
 
+import "github.com/gomoe/gomoe/jaccl/job/hostfile"
+
 // Variable is a variable of the environment that Detect reads.
 type Variable struct {
 	Name, Meaning string
@@ -135,7 +137,7 @@ func (j Job) Describe(masterPort int) []string {
 	if j.Lifeline > 0 {
 		out = append(out, env(gomoeLifeline, j.Lifeline))
 	}
-	if host, _, err := splitAddress(j.Coordinator); err == nil && masterPort > 0 {
+	if host, _, err := hostfile.SplitAddress(j.Coordinator); err == nil && masterPort > 0 {
 		out = append(out, "MASTER_ADDR="+host, env("MASTER_PORT", masterPort))
 	}
 	return out

@@ -202,3 +202,6 @@ func firstByte(data []byte) byte {
 	}
 	return 0
 }
+
+// MaxFile is the longest file, in bytes, that programs read for this package. A host takes about 200 bytes.
+const MaxFile = 16 << 20

@@ -1,6 +1,7 @@
 package hostfile
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -68,18 +69,36 @@ func (n Nodes) Check() error {
 }
 
 func checkAddress(a string) error {
-	host, port, err := net.SplitHostPort(a)
-	if err != nil {
-		return fmt.Errorf("%s is not host:port, with brackets around an IPv6 address", quoted.Text(a))
-	}
-	if host == "" {
-		return fmt.Errorf("%s has no host, want the name or the address by which the neighbour reaches it", quoted.Text(a))
-	}
-	if strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r == 0x7f || r == 0xfffd }) {
+	host, port, err := SplitAddress(a)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", quoted.Text(a), err)
+	case strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r == 0x7f || r == 0xfffd }):
 		return fmt.Errorf("%s has a host with blanks or control characters", quoted.Text(a))
-	}
-	if p, err := strconv.ParseUint(port, 10, 16); err != nil || p == 0 {
-		return fmt.Errorf("%s has the port %s, want 1 to 65535", quoted.Text(a), quoted.Text(port))
+	case port == 0:
+		return fmt.Errorf("%s has the port 0, want 1 to 65535", quoted.Text(a))
 	}
 	return nil
+}
+
+// SplitAddress returns the host and the port of host:port. Port 0 is permitted.
+func SplitAddress(address string) (host string, port uint16, err error) {
+	host, text, err := net.SplitHostPort(address)
+	n, bad := strconv.ParseUint(text, 10, 16)
+	switch {
+	case err != nil:
+		return "", 0, errors.New("want host:port, and [host]:port for an IPv6 address, such as 10.0.0.1:29500 or [fe80::1]:29500")
+	case host == "":
+		return "", 0, errors.New("no host; name a machine by which the others reach it, such as 10.0.0.1:29500")
+	case bad != nil:
+		return "", 0, fmt.Errorf("port %s, want a number up to 65535", quoted.Text(text))
+	}
+	return host, uint16(n), nil
+}
+
+// IsLocal reports whether host, a name or an address without a port, is this machine on
+// every machine: localhost or a loopback address.
+func IsLocal(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

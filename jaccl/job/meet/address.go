@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gomoe/gomoe/internal/quoted"
+	"github.com/gomoe/gomoe/jaccl/job/hostfile"
 )
 
 // connectTime is the time for one address of a host to answer before the host's next
@@ -36,18 +37,10 @@ func resolve(ctx context.Context, hostport string) (host string, addrs []netip.A
 
 // split returns the host and the port of host:port.
 func split(hostport string) (host string, port uint16, err error) {
-	host, service, err := net.SplitHostPort(hostport)
-	if err != nil {
-		return "", 0, fmt.Errorf("meet: coordinator %s: %v; want host:port, and [host]:port for an IPv6 address", quoted.Text(hostport), err)
+	if host, port, err = hostfile.SplitAddress(hostport); err != nil {
+		err = fmt.Errorf("meet: coordinator %s: %w", quoted.Text(hostport), err)
 	}
-	n, err := strconv.ParseUint(service, 10, 16)
-	if err != nil {
-		return "", 0, fmt.Errorf("meet: coordinator %s: port %s, want a number up to 65535", quoted.Text(hostport), quoted.Text(service))
-	}
-	if host == "" {
-		return "", 0, fmt.Errorf("meet: coordinator %s has no host; name the machine of rank 0", quoted.Text(hostport))
-	}
-	return host, uint16(n), nil
+	return host, port, err
 }
 
 // lookup returns the addresses of host, a name or an address, without those that zoned

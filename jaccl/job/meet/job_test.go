@@ -321,7 +321,7 @@ func TestOptions(t *testing.T) {
 		"and [host]:port for an IPv6 add": func(o *Options) { o.Coordinator = "::1:5000" },
 		`port "x", want a number`:         func(o *Options) { o.Coordinator = "h:x" },
 		"has port 0; want the one":        func(o *Options) { o.Coordinator = "127.0.0.1:0" },
-		"has no host; name the machine":   func(o *Options) { o.Coordinator = ":5000" },
+		"no host; name a machine":         func(o *Options) { o.Coordinator = ":5000" },
 		"no address that can be dialed":   func(o *Options) { o.Coordinator = "0.0.0.0:5000" },
 		"fe80::1 is a link-local address, which says nothing without the interface; append %interface": func(o *Options) { o.Coordinator = "[fe80::1]:5000" },
 	} {

@@ -19,7 +19,6 @@ import (
 
 	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/jaccl/job/environ"
-	"github.com/gomoe/gomoe/jaccl/job/hostfile"
 	"github.com/gomoe/gomoe/jaccl/rdma"
 	"github.com/gomoe/gomoe/jaccl/rdma/rdmatest"
 )
@@ -46,12 +45,8 @@ func runRank(role string) error {
 	if err != nil {
 		return err
 	}
-	text, err := job.ReadDevices()
-	if err != nil {
-		return err
-	}
 	o := Options{Settings: rdma.Settings{Library: job.Verbs}, Rank: job.Rank, Coordinator: job.Coordinator}
-	if o.Devices, err = hostfile.ParseDevices(text); err != nil {
+	if o.Devices, err = job.ReadDevices(); err != nil {
 		return err
 	}
 	o.FramesOnly = role == "frames"
