@@ -15,7 +15,7 @@ import (
 // What can be run passes the checks, and what cannot is an argument's error of this rank that
 // says what is wanted.
 func TestMember(t *testing.T) {
-	m := Member{Prefix: "ring: ", Rank: 5, Index: 1, Size: 2}
+	m := &Member{Prefix: "ring: ", Members: []int{4, 5}, Index: 1}
 	call := func(op string, d graph.DType) collective.Call { return collective.Call{Op: op, DType: d} }
 	b := make([]byte, 64)
 	for _, c := range []struct {
@@ -63,7 +63,7 @@ func TestRanks(t *testing.T) {
 // An operation that the protocol does not have is refused beforehand and when it is called,
 // and an operation that it has is not.
 func TestLacking(t *testing.T) {
-	l := Lacking{Prefix: "ring: ", Protocol: "MLX's ring", Job: "a ring", Instead: "tcp", Rank: 3, More: []string{"reduce_scatter"}}
+	l := &Member{Prefix: "ring: ", Protocol: "MLX's ring", Job: "a ring", Instead: "tcp", More: []string{"reduce_scatter"}, Members: Everyone(4), Index: 3}
 	for _, op := range []string{"all_to_all", "all_gather_v", "broadcast", "split", "reduce_scatter"} {
 		if err := l.Lacks(op); !errors.Is(err, jaccl.ErrUnsupported) || !strings.Contains(err.Error(), "MLX's ring has no "+op) {
 			t.Errorf("%s: %v, want that the ring has none", op, err)
@@ -85,7 +85,7 @@ func TestLacking(t *testing.T) {
 
 // A failure and the end of a context at the same time are both in the error.
 func TestError(t *testing.T) {
-	m := Member{Rank: 2}
+	m := &Member{Members: Everyone(3), Index: 2}
 	cause := errors.New("the user has had enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	lost := &FailureError{Blame: []int{1}, Text: "rank 1 is gone", Err: jaccl.ErrLost}

@@ -2,16 +2,22 @@ package mesh
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
+	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/reduce"
 	"github.com/gomoe/gomoe/internal/wait"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/job/hostfile"
 	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/gomoe/gomoe/jaccl/mlx/headless"
 	"github.com/gomoe/gomoe/jaccl/rdma"
@@ -70,6 +76,7 @@ func Connect(ctx context.Context, o Options) (jaccl.Communicator, error) {
 type comm struct {
 	options    Options
 	rank, size int
+	deadline   time.Duration
 	lib        *rdma.Library
 	adapters   rdma.Adapters
 	eps        [][]*rdma.Endpoint // by wire and rank, nil for this rank
@@ -87,8 +94,8 @@ type comm struct {
 var _ jaccl.Communicator = (*comm)(nil)
 
 func (c *comm) connect(ctx context.Context) (err error) {
-	if c.options.Deadline < 0 {
-		return fmt.Errorf("deadline %v, want 0 for %v or more", c.options.Deadline, jaccl.DefaultDeadline)
+	if c.deadline, err = (jaccl.Options{Deadline: c.options.Deadline}).Wait(); err != nil {
+		return err
 	}
 	settings := c.options.Settings
 	if err := settings.Check(); err != nil {
@@ -185,13 +192,7 @@ func (c *comm) Rank() int { return c.rank }
 func (c *comm) Size() int { return c.size }
 
 // World implements jaccl.Communicator.
-func (c *comm) World() jaccl.Group {
-	ranks := make([]int, c.size)
-	for i := range ranks {
-		ranks[i] = i
-	}
-	return c.group(ranks)
-}
+func (c *comm) World() jaccl.Group { return c.group(headless.Everyone(c.size)) }
 
 // Group implements collective.Communicator.
 func (c *comm) Group(ranks []int) (collective.Group, error) { return c.Among(ranks) }
@@ -213,10 +214,9 @@ func (c *comm) Among(ranks []int) (jaccl.Group, error) {
 }
 
 func (c *comm) group(ranks []int) *group {
-	index := slices.Index(ranks, c.rank)
-	g := &group{c: c, ranks: ranks, index: index,
-		Member:  headless.Member{Rank: c.rank, Index: index, Size: len(ranks)},
-		Lacking: headless.Lacking{Prefix: "rdma: ", Protocol: "MLX's JACCL", Job: "a job", Instead: "verbs", Rank: c.rank}}
+	g := &group{c: c, Member: headless.Member{
+		Prefix: "rdma: ", Protocol: "MLX's JACCL", Job: "a job", Instead: "verbs", Members: ranks, Index: slices.Index(ranks, c.rank),
+	}}
 	for i, eps := range c.eps {
 		w := wire{g: g, scratch: &c.scratch[i]}
 		for _, r := range ranks {
@@ -250,4 +250,60 @@ func (c *comm) Close() error {
 		c.release()
 	}
 	return nil
+}
+
+// CheckCount is the number of elements of the sum that Connect uses to check the
+// connections. The elements are 0, 1, 2 and so on, as f32. They are the same on all
+// ranks, and their sums are exact.
+//
+// Older versions of MLX send all of an array to every rank. Without the check, a sum over
+// ranks of both kinds would be wrong on all ranks, without an error. On three ranks,
+// CheckCount is the least round number giving messages of both kinds the same length, 512
+// KiB, so that the ranks exchange them and see that the sum is wrong.
+const CheckCount = 600_000
+
+// check adds CheckCount numbers, 2.4 MB, on all ranks. That took 12 ms on three ranks in one
+// process on two busy processors (BenchmarkCheck).
+func (c *comm) check(ctx context.Context) error {
+	b := make([]byte, 0, 4*CheckCount)
+	for i := range CheckCount {
+		b = binary.NativeEndian.AppendUint32(b, math.Float32bits(float32(i)))
+	}
+	err := c.World().AllSum(ctx, collective.Call{Op: "all_sum", DType: graph.F32, Bytes: int64(len(b))}, b, b)
+	for i := 0; i < CheckCount && err == nil; i++ {
+		got, want := math.Float32frombits(binary.NativeEndian.Uint32(b[4*i:])), float32(c.size*i)
+		if got != want {
+			err = c.party.fail(&headless.FailureError{Blame: []int{c.rank}, Text: fmt.Sprintf("rank %d: element %d of the sum is %v, want %v", c.rank, i, got, want)})
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("the sum of %d known numbers, by which the ranks check their connections, failed: all ranks have to speak the protocol of MLX 0.32.4 (0.32.1 to 0.32.3 have it for one wire only, older versions have another), "+
+			"and a rank of MLX has to begin with mx.eval(mx.distributed.all_sum(mx.arange(%d, dtype=mx.float32))): %w", CheckCount, CheckCount, err)
+	}
+	return nil
+}
+
+// Options are a rank's place in a job of JACCL, and its settings.
+type Options struct {
+	rdma.Settings
+	// Rank is the rank of this process. Devices has a row for every rank; a mesh has 2 to 8
+	// ranks.
+	Rank    int
+	Devices hostfile.Devices
+	// Coordinator is the IPv4 address, host:port, of rank 0, where it listens and the
+	// others connect. Ranks do not prove their identity: a stranger sending a rank of the
+	// job is taken for that rank. Other strangers are turned away.
+	Coordinator string
+	// Conns are connections with the other ranks, by rank, if the ranks have met before.
+	// They are used for the side channel instead of Coordinator, and Connect owns them. Nil
+	// means that Coordinator is used.
+	Conns []net.Conn
+	// FramesOnly sends every frame as a message of its own, as JACCL does on macOS before
+	// 26.3. All ranks must agree. A rank on such a system always does so.
+	FramesOnly bool
+	// Unchecked omits the sum of all ranks at the end of Connect; see CheckCount.
+	Unchecked bool
+	// Deadline is the time that an operation waits without receiving anything; 0 means
+	// jaccl.DefaultDeadline.
+	Deadline time.Duration
 }

@@ -43,7 +43,7 @@ func (g *group) run(ctx context.Context, call collective.Call, bad *headless.Fai
 		return wrap(c.left())
 	}
 	if g.closed.Load() { // concerns only this rank, and does not end the job
-		return wrap(&headless.FailureError{Blame: []int{c.rank}, Text: fmt.Sprintf("rank %d has closed its group of ranks %v", c.rank, g.ranks), Err: jaccl.ErrClosed})
+		return wrap(&headless.FailureError{Blame: []int{c.rank}, Text: fmt.Sprintf("rank %d has closed its group of ranks %v", c.rank, g.Members), Err: jaccl.ErrClosed})
 	}
 	if first := c.party.first.Load(); first != nil {
 		return wrap(first)
@@ -51,7 +51,7 @@ func (g *group) run(ctx context.Context, call collective.Call, bad *headless.Fai
 	if bad != nil {
 		return wrap(c.party.fail(bad))
 	}
-	o := &operation{c: c, call: call, late: c.options.deadline()}
+	o := &operation{c: c, call: call, late: c.deadline}
 	if err := ctx.Err(); err != nil {
 		return wrap(o.fail(ctx, context.Cause(ctx)))
 	}

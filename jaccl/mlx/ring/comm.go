@@ -16,8 +16,6 @@ import (
 // comm is this rank's end of the ring. It is also the ring's only group.
 type comm struct {
 	headless.Member
-	headless.Lacking
-	rank        int
 	names       []string // names of the ranks, for people
 	deadline    time.Duration
 	left, right []*wire    // to the rank before and the rank after, one for each address
@@ -45,18 +43,6 @@ var (
 	_ jaccl.Group        = (*comm)(nil)
 )
 
-func (m *comm) Rank() int { return m.rank }
-func (m *comm) Size() int { return len(m.names) }
-
-// Ranks implements jaccl.Group. It returns the ranks of the ring.
-func (m *comm) Ranks() []int {
-	ranks := make([]int, len(m.names))
-	for i := range ranks {
-		ranks[i] = i
-	}
-	return ranks
-}
-
 // World implements jaccl.Communicator.
 func (m *comm) World() jaccl.Group { return m }
 
@@ -71,15 +57,15 @@ func (m *comm) Group(ranks []int) (collective.Group, error) {
 
 // Among implements jaccl.Communicator, like Group.
 func (m *comm) Among(ranks []int) (jaccl.Group, error) {
-	world := len(ranks) == len(m.names)
-	if err := headless.Ranks("ring: ", ranks, len(m.names)); err != nil {
+	world := len(ranks) == m.Size()
+	if err := headless.Ranks("ring: ", ranks, m.Size()); err != nil {
 		return nil, err
 	}
 	for i, r := range ranks {
 		world = world && r == i
 	}
 	if !world {
-		return nil, fmt.Errorf("ring: group %v: MLX's ring has no groups but that of all %d ranks in order; use the transport tcp, or a ring for each group: %w", ranks, len(m.names), jaccl.ErrUnsupported)
+		return nil, fmt.Errorf("ring: group %v: MLX's ring has no groups but that of all %d ranks in order; use the transport tcp, or a ring for each group: %w", ranks, m.Size(), jaccl.ErrUnsupported)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -96,13 +82,13 @@ func (m *comm) Fail(cause error) {
 	if cause == nil {
 		cause = fmt.Errorf("no cause given")
 	}
-	m.fail(&headless.FailureError{Blame: []int{m.rank}, Text: fmt.Sprintf("ring: rank %d failed: %v", m.rank, cause), Err: cause})
+	m.fail(&headless.FailureError{Blame: []int{m.Index}, Text: fmt.Sprintf("ring: rank %d failed: %v", m.Index, cause), Err: cause})
 }
 
 // Close closes the connections. Neighbours that wait for this rank, now or later,
 // get an error.
 func (m *comm) Close() error {
-	m.fail(&headless.FailureError{Blame: []int{m.rank}, Text: fmt.Sprintf("ring: rank %d has closed its communicator", m.rank), Err: jaccl.ErrClosed})
+	m.fail(&headless.FailureError{Blame: []int{m.Index}, Text: fmt.Sprintf("ring: rank %d has closed its communicator", m.Index), Err: jaccl.ErrClosed})
 	return nil
 }
 

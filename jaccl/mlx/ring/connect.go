@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
+	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/gomoe/gomoe/jaccl/mlx/headless"
 )
 
@@ -64,15 +65,13 @@ func newComm(rank int, names []string, opts jaccl.Options) (*comm, error) {
 	if rank < 0 || rank >= n {
 		return nil, fmt.Errorf("ring: connect: rank %d, want 0 to %d", rank, n-1)
 	}
-	if opts.Deadline < 0 {
-		return nil, fmt.Errorf("ring: connect: deadline %v, want 0 for %v or more", opts.Deadline, jaccl.DefaultDeadline)
+	deadline, err := opts.Wait()
+	if err != nil {
+		return nil, fmt.Errorf("ring: connect: %w", err)
 	}
-	if opts.Deadline == 0 {
-		opts.Deadline = jaccl.DefaultDeadline
-	}
-	return &comm{Member: headless.Member{Prefix: "ring: ", Rank: rank, Index: rank, Size: n},
-		Lacking: headless.Lacking{Prefix: "ring: ", Protocol: "MLX's ring", Job: "a ring", Instead: "tcp", Rank: rank, More: []string{"reduce_scatter"}},
-		rank:    rank, names: names, deadline: opts.Deadline}, nil
+	return &comm{names: names, deadline: deadline, Member: headless.Member{
+		Prefix: "ring: ", Protocol: "MLX's ring", Job: "a ring", Instead: "tcp", More: []string{"reduce_scatter"}, Members: headless.Everyone(n), Index: rank,
+	}}, nil
 }
 
 // join makes the connections. MLX's last rank connects before accepting, and the other
@@ -81,7 +80,7 @@ func newComm(rank int, names []string, opts jaccl.Options) (*comm, error) {
 // waits for the accepting side.
 func (m *comm) join(ctx context.Context, nodes hostfile.Nodes) error {
 	n := len(nodes)
-	before, after := (m.rank+n-1)%n, (m.rank+1)%n
+	before, after := (m.Index+n-1)%n, (m.Index+1)%n
 	var listeners []net.Listener
 	defer func() {
 		for _, l := range listeners {
@@ -89,10 +88,10 @@ func (m *comm) join(ctx context.Context, nodes hostfile.Nodes) error {
 		}
 	}()
 	var lc net.ListenConfig
-	for _, a := range nodes[m.rank] {
+	for _, a := range nodes[m.Index] {
 		l, err := lc.Listen(ctx, "tcp", a)
 		if err != nil {
-			return fmt.Errorf("%w; rank %d's addresses are to be this machine's, and free", err, m.rank)
+			return fmt.Errorf("%w; rank %d's addresses are to be this machine's, and free", err, m.Index)
 		}
 		listeners = append(listeners, l)
 	}
@@ -109,7 +108,7 @@ func (m *comm) join(ctx context.Context, nodes hostfile.Nodes) error {
 	var toErr error
 	wg.Go(func() {
 		for _, a := range nodes[after] {
-			c, err := dial(ctx, a)
+			c, err := headless.Dial(ctx, "tcp", a, firstWait, maxWait)
 			if err != nil {
 				toErr = fmt.Errorf("no connection to rank %d at %s: %w; is it started, and the address right?", after, a, err)
 				cancel(toErr)
@@ -125,7 +124,7 @@ func (m *comm) join(ctx context.Context, nodes hostfile.Nodes) error {
 			if cause := context.Cause(ctx); cause != nil {
 				err = cause
 			}
-			fromErr = fmt.Errorf("rank %d did not connect to %s: %w; is it started, with the same addresses?", before, nodes[m.rank][i], err)
+			fromErr = fmt.Errorf("rank %d did not connect to %s: %w; is it started, with the same addresses?", before, nodes[m.Index][i], err)
 			cancel(fromErr)
 			break
 		}
@@ -141,24 +140,56 @@ func (m *comm) join(ctx context.Context, nodes hostfile.Nodes) error {
 	return fmt.Errorf("%w; and %w", toErr, fromErr)
 }
 
-// dial connects to an address. It retries until it succeeds or ctx ends. The error has
-// the cause of ctx and the error of the last attempt not cut off by it: a dialer reads
-// the clock, and may report ctx's deadline as an "i/o timeout" before ctx ends.
-func dial(ctx context.Context, address string) (net.Conn, error) {
-	var d net.Dialer
-	var last error
-	for wait := firstWait; ; wait = min(2*wait, maxWait) {
-		c, err := d.DialContext(ctx, "tcp", address) // with TCP_NODELAY, which is Go's default
-		if err == nil {
-			return c, nil
+// Join joins a ring of ranks that have met at a site. A stranger cannot take a rank's
+// place, because the neighbours have proved that they belong to the job. The bytes on the
+// connections are the same as after Connect, but MLX's own ranks cannot take part. All
+// ranks must call Join.
+func Join(ctx context.Context, site link.Site, opts jaccl.Options) (jaccl.Communicator, error) {
+	rank, n := site.Rank(), site.Size()
+	names := make([]string, n)
+	for r := range names {
+		names[r] = site.Host(r)
+	}
+	m, err := newComm(rank, names, opts)
+	if err != nil {
+		return nil, err
+	}
+	if n == 1 {
+		return m, nil
+	}
+	// Two ranks are each other's neighbours on both sides, taking two connections. So the
+	// connection from the last rank to the first is one of its own.
+	before, after := (rank+n-1)%n, (rank+1)%n
+	for _, last := range []bool{false, true} {
+		purpose := "gomoe: ring"
+		if last {
+			purpose = "gomoe: ring, from the last rank to the first"
 		}
-		if end, ok := ctx.Deadline(); last == nil || ctx.Err() == nil && (!ok || time.Now().Before(end)) {
-			last = err
+		conns, err := site.Dial(ctx, purpose)
+		if err != nil {
+			m.shut()
+			return nil, fmt.Errorf("ring: rank %d of %d: %w", rank, n, err)
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%w, %w", context.Cause(ctx), last)
+		take := func(peer int) *wire {
+			w := &wire{Conn: conns[peer], peer: peer}
+			conns[peer] = nil
+			return w
+		}
+		if last == (rank == 0) {
+			m.left = append(m.left, take(before))
+		}
+		if last == (after == 0) {
+			m.right = append(m.right, take(after))
+		}
+		closeAll(conns)
+	}
+	return m, nil
+}
+
+func closeAll(conns []net.Conn) {
+	for _, c := range conns {
+		if c != nil {
+			c.Close()
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"sync"
 
 	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
@@ -56,7 +57,7 @@ func (m *comm) reduce(ctx context.Context, c collective.Call, name string, op re
 // AllGather implements collective.Group. dst and src do not overlap.
 func (m *comm) AllGather(ctx context.Context, c collective.Call, dst, src []byte) error {
 	return m.run(ctx, c, m.Gather(c, dst, src), func(o *operation) error {
-		copy(dst[m.rank*len(src):], src)
+		copy(dst[m.Index*len(src):], src)
 		if m.Size() == 1 || len(src) == 0 {
 			return nil
 		}
@@ -128,13 +129,87 @@ func (m *comm) neighbour(c collective.Call, op string, rank int, find func(int) 
 	if bad = m.Named(c, op); bad != nil {
 		return nil, bad, nil
 	}
-	if rank < 0 || rank >= m.Size() || rank == m.rank {
+	if rank < 0 || rank >= m.Size() || rank == m.Index {
 		return nil, m.Argument(c, "rank %d at the other side, want another of 0 to %d", rank, m.Size()-1), nil
 	}
 	if ws = find(rank); ws == nil {
 		n := m.Size()
 		return nil, nil, m.Unsupported(c, "connection between ranks that are no neighbours",
-			fmt.Sprintf("pass it on along the ring; the neighbours of rank %d are ranks %d and %d", m.rank, (m.rank+n-1)%n, (m.rank+1)%n))
+			fmt.Sprintf("pass it on along the ring; the neighbours of rank %d are ranks %d and %d", m.Index, (m.Index+n-1)%n, (m.Index+1)%n))
 	}
 	return ws, nil, nil
+}
+
+// ReduceScatter returns jaccl.ErrUnsupported, because MLX's ring does not have it.
+func (m *comm) ReduceScatter(ctx context.Context, c collective.Call, dst, src []byte) error {
+	return m.Unsupported(c, "reduce_scatter", "use AllSum and this rank's part of its result, or the transport tcp")
+}
+
+// pieceBytes is the least that MLX sends on a connection before using the next.
+const pieceBytes = 1024
+
+// pieces divides b among the connections, calls f for all of them at once, and returns
+// when all calls have returned.
+func pieces(ws []*wire, b []byte, f func(w *wire, b []byte) error) error {
+	length := max(pieceBytes, (len(b)+len(ws)-1)/len(ws))
+	errs := make([]error, len(ws))
+	var wg sync.WaitGroup
+	for i, w := range ws {
+		if i*length >= len(b) {
+			break
+		}
+		wg.Go(func() { errs[i] = f(w, b[i*length:min(len(b), (i+1)*length)]) })
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *operation) send(ws []*wire, b []byte) error {
+	return pieces(ws, b, func(w *wire, b []byte) error {
+		w.toSend.Add(int64(len(b)))
+		return o.write(w, b)
+	})
+}
+
+func (o *operation) receive(ws []*wire, b []byte) error {
+	return pieces(ws, b, func(w *wire, b []byte) error {
+		w.toReceive.Add(int64(len(b)))
+		w.in.Lock()
+		defer w.in.Unlock()
+		return o.read(w, b)
+	})
+}
+
+// towards returns the connections that MLX uses to send to a rank, nil for a rank that is
+// not a neighbour. In a ring of two ranks, each is the other's neighbour on both sides: a
+// rank sends to the right and receives from the left.
+func (m *comm) towards(to int) []*wire {
+	n := m.Size()
+	switch {
+	case n == 1:
+	case to == (m.Index+1)%n:
+		return m.right
+	case to == (m.Index+n-1)%n:
+		return m.left
+	}
+	return nil
+}
+
+// behind returns the connections that MLX uses to receive from a rank, nil for a rank
+// that is not a neighbour.
+func (m *comm) behind(from int) []*wire {
+	n := m.Size()
+	switch {
+	case n == 1:
+	case from == (m.Index+n-1)%n:
+		return m.left
+	case from == (m.Index+1)%n:
+		return m.right
+	}
+	return nil
 }

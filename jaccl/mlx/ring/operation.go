@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -73,7 +74,7 @@ func (m *comm) run(ctx context.Context, c collective.Call, bad *headless.Failure
 	ear.Stop()
 	o.deaf()
 	if err != nil {
-		return m.Error(ctx, c, m.fail(&headless.FailureError{Blame: []int{m.rank}, Text: "ring: " + err.Error(), Err: err})) // fail returns the cause that has already poisoned the ring
+		return m.Error(ctx, c, m.fail(&headless.FailureError{Blame: []int{m.Index}, Text: "ring: " + err.Error(), Err: err})) // fail returns the cause that has already poisoned the ring
 	}
 	if f := m.failed(); f != nil { // Fail or Close while running
 		return m.Error(ctx, c, f)
@@ -127,7 +128,7 @@ func (o *operation) late() *headless.FailureError {
 		}
 	}
 	return &headless.FailureError{Blame: blame, Text: fmt.Sprintf("ring: nothing came or left for %v on rank %d in %s%s; a rank is stuck or calls something else, which MLX's protocol does not tell",
-		o.m.deadline, o.m.rank, o.call, o.outstanding()), Err: jaccl.ErrDeadline}
+		o.m.deadline, o.m.Index, o.call, o.outstanding()), Err: jaccl.ErrDeadline}
 }
 
 // broke poisons the ring after an error of a connection. It returns the error for the
@@ -135,7 +136,7 @@ func (o *operation) late() *headless.FailureError {
 func (o *operation) broke(w *wire, err error) error {
 	o.end(func() *headless.FailureError {
 		return &headless.FailureError{Blame: []int{w.peer}, Text: fmt.Sprintf("ring: the connection of rank %d to %s ended in %s%s: %v; its process ended, or left the ring after an error",
-			o.m.rank, o.m.host(w.peer), o.call, o.outstanding(), err), Err: jaccl.ErrLost}
+			o.m.Index, o.m.host(w.peer), o.call, o.outstanding(), err), Err: jaccl.ErrLost}
 	})
 	return err
 }
@@ -200,4 +201,65 @@ func (o *operation) read(w *wire, b []byte) error {
 		}
 	}
 	return nil
+}
+
+// listenAfter is the time after which an operation also watches the connections on which
+// it waits for nothing. Most operations have ended by then.
+const listenAfter = 100 * time.Millisecond
+
+// listen watches the connections from which the operation does not read, so that a rank
+// that only sends to a neighbour notices the neighbour's departure. A byte that arrives
+// instead is the beginning of a later operation, and the wire keeps it for that
+// operation.
+func (o *operation) listen() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.done {
+		return
+	}
+	for _, w := range o.used {
+		if !w.in.TryLock() {
+			continue // another goroutine reads
+		}
+		if w.held {
+			w.in.Unlock()
+			continue
+		}
+		o.listening = append(o.listening, w)
+		o.heard.Go(func() {
+			defer w.in.Unlock()
+			var b [1]byte
+			n, err := w.Read(b[:])
+			switch {
+			case n == 1:
+				w.byte, w.held = b[0], true
+			case !errors.Is(err, os.ErrDeadlineExceeded) && w.owes():
+				o.broke(w, err) // if nothing is left to send, the neighbour may only have finished first
+			}
+		})
+	}
+}
+
+// owes reports whether this rank has data left to send on a connection that the other
+// side has ended. It waits a little, because bytes already received by the other side may
+// not have been counted yet.
+func (w *wire) owes() bool {
+	for range 20 {
+		if w.toSend.Load() <= 0 {
+			return false
+		}
+		time.Sleep(listenAfter / 20)
+	}
+	return true
+}
+
+// deaf ends listen's goroutines after the operation.
+func (o *operation) deaf() {
+	for _, w := range o.listening {
+		w.SetReadDeadline(time.Unix(1, 0))
+	}
+	o.heard.Wait()
+	for _, w := range o.listening {
+		w.SetReadDeadline(time.Time{})
+	}
 }

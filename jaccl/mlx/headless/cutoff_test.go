@@ -1,9 +1,10 @@
-package ring
+package headless
 
 import (
 	"context"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -15,7 +16,7 @@ func TestCutOff(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, ln.Close()) // nobody listens there any more
 	cutoff.Check(t, func(ctx context.Context) error {
-		_, err := dial(ctx, ln.Addr().String())
+		_, err := Dial(ctx, "tcp", ln.Addr().String(), 20*time.Millisecond, time.Second)
 		return err
 	})
 }
