@@ -4,6 +4,12 @@
 // Begin with World.Setup, and give the World to gomoe.Config. A program running in one
 // process only does not need a World. The package does not start processes; gomoe launch
 // does.
+//
+// world.go and collectives.go have the methods that programs call, config.go the
+// configuration, setup.go the choice of processes, process.go the meeting of several
+// processes, transport.go the table of transports, native.go the transports that load a
+// library of the system, misfit.go the exit statuses and the fit of a mesh, and flight.go the
+// record of a job that fails.
 package world
 
 import (

@@ -50,7 +50,7 @@ type Options struct {
 	// they are killed; 0 means DefaultGrace.
 	Grace time.Duration
 	// Settle is the time after the first failure for the other ranks to print its effects
-	// and to end by themselves, before they are told to end; 0 means DefaultSettle.
+	// and to end by themselves, before they are told to end; 0 means defaultSettle.
 	Settle time.Duration
 	// Restarts is the number of times that a failing job is started again, with the same
 	// command. A job ended by a signal is not. If GOMOE_FLIGHT names a folder, restart N
@@ -77,9 +77,9 @@ type Options struct {
 	Signals <-chan os.Signal
 }
 
-// DefaultSettle is the time for ranks to report the effects of a failure. On a busy
+// defaultSettle is the time for ranks to report the effects of a failure. On a busy
 // machine a rank needs some hundred milliseconds for that.
-const DefaultSettle = time.Second
+const defaultSettle = time.Second
 
 // DefaultGrace is the time for ranks to end by themselves.
 const DefaultGrace = 5 * time.Second
@@ -156,7 +156,7 @@ func (o Options) complete() (Options, error) {
 		o.Grace = DefaultGrace
 	}
 	if o.Settle == 0 {
-		o.Settle = DefaultSettle
+		o.Settle = defaultSettle
 	}
 	if o.Stdout == nil {
 		o.Stdout = io.Discard

@@ -5,15 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // Conformance runs the suite for communicators. open returns the communicators of a
@@ -300,3 +304,119 @@ func (s suite) random(t *testing.T) {
 func background() context.Context { return context.Background() }
 
 var errSeeded = errors.New("seeded failure")
+
+// Connect returns the communicators, by rank, of ranks connected by links. Their watches
+// come from Watches and lose no rank.
+func Connect[L link.Link](t testing.TB, links []L, deadline time.Duration) []jaccl.Communicator {
+	watches := Watches(len(links))
+	comms := make([]jaccl.Communicator, len(links))
+	for i, l := range links {
+		var err error
+		comms[i], err = engine.Connect(l, watches[i], jaccl.Options{Deadline: deadline})
+		require.NoError(t, err)
+	}
+	return comms
+}
+
+// PlayRank runs one rank's part of operations chosen by seed. It checks the results bit
+// for bit, returning an error describing the first difference. Every rank of the job
+// calls it with the same seed, each in a process of its own, or all in one process. It
+// leaves the communicator open and at the same operation as the other ranks.
+//
+// PlayRank is for transports with ranks that cannot be goroutines of one process, and for
+// jobs on several machines: it needs nothing but the communicator.
+func PlayRank(ctx context.Context, c jaccl.Communicator, seed uint64) error {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	n := c.Size()
+	ranks := world(n)
+	if err := playIn(ctx, c, c.World(), ranks, trials(n, random(rng, 40))); err != nil {
+		return fmt.Errorf("seed %d: all ranks: %w", seed, err)
+	}
+	for range 5 {
+		rng.Shuffle(n, func(i, k int) { ranks[i], ranks[k] = ranks[k], ranks[i] })
+		members := ranks[:1+rng.IntN(n)]
+		ts := random(rng, 12)
+		if !slices.Contains(members, c.Rank()) {
+			continue
+		}
+		g, err := c.Among(members)
+		if err != nil {
+			return fmt.Errorf("seed %d: %w", seed, err)
+		}
+		if err := playIn(ctx, c, g, members, trials(len(members), ts)); err != nil {
+			return fmt.Errorf("seed %d: ranks %v: %w", seed, members, err)
+		}
+	}
+	for seq, p := range partings(n) {
+		ts := random(rng, 6)
+		part, members, err := p.apart(c, c.World(), world(n), seq)
+		if err == nil && part != nil {
+			if err = playIn(ctx, c, part, members, trials(len(members), ts)); err == nil {
+				err = part.Close()
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("seed %d: split %d: %w", seed, seq, err)
+		}
+	}
+	return playIn(ctx, c, c.World(), world(n), trials(n, []op{{name: "barrier"}}))
+}
+
+// random returns operations of any kind, most of them small and a few of some 100 KB.
+func random(rng *rand.Rand, count int) []op {
+	ops := make([]op, count)
+	for i := range ops {
+		o := op{name: names[rng.IntN(len(names))], seed: rng.IntN(1000), inPlace: rng.IntN(2) == 0, skew: rng.IntN(9)}
+		for o.d = graph.NoDType; o.d == graph.NoDType || o.reduces() && (o.d == graph.Bool || o.d.IsF8()); { // which cannot be summed
+			o.d = graph.Bool + graph.DType(rng.IntN(int(graph.F64)))
+		}
+		if o.count = rng.IntN(1 << rng.IntN(12)); rng.IntN(20) == 0 {
+			o.count += 100000 / o.d.Size()
+		}
+		ops[i] = o
+	}
+	return ops
+}
+
+// WorldConformance runs the part of Conformance that uses only the group of all ranks,
+// for a transport without other groups. It runs the operations for which has returns
+// true. far is the distance in ranks of a send or send_recv, up to size, and 0 for other
+// operations. The inputs are such that sums of floats are exact, because such a transport
+// need not add in the order of ranks.
+//
+// The rest of Conformance needs other groups, or ranks comparing their calls.
+func WorldConformance(t *testing.T, open func(t *testing.T, n int) []jaccl.Communicator, has func(name string, d graph.DType, far, size int) bool) {
+	s := suite{open}
+	run := func(t *testing.T, n int, ops []op) {
+		ops = slices.DeleteFunc(ops, func(o op) bool {
+			far := 0
+			switch o.name {
+			case "send_recv":
+				far = o.shift(n)
+			case "send":
+				far = (o.far(n) - o.root(n) + n) % n
+			}
+			return !has(o.name, o.d, far, n)
+		})
+		if len(ops) == 0 {
+			t.Fatal("there is no operation")
+		}
+		for i := range ops {
+			ops[i].exact = true
+		}
+		ts := trials(n, ops)
+		all(t, s.start(t, n), func(c jaccl.Communicator) error { return playIn(background(), c, c.World(), world(n), ts) })
+	}
+	t.Run("Ranks", s.ranks)
+	t.Run("Types", func(t *testing.T) {
+		for _, n := range sizes() {
+			t.Run(fmt.Sprint(n), func(t *testing.T) { run(t, n, everything()) })
+		}
+	})
+	t.Run("BackToBack", func(t *testing.T) { run(t, 4, alternating(400)) })
+	t.Run("Large", func(t *testing.T) {
+		for n, ops := range large() {
+			run(t, n, ops)
+		}
+	})
+}

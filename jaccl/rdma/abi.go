@@ -1,5 +1,10 @@
 package rdma
 
+import (
+	"fmt"
+	"syscall"
+)
+
 // The verbs' ABI, which rdma-core's libibverbs.so.1 and Apple's librdma.dylib share:
 // offsets in bytes into their structs on 64-bit machines.
 const (
@@ -90,3 +95,68 @@ const (
 	sendSignaled = 2
 	firstPSN     = 7 // the packet sequence number from which JACCL starts at both ends
 )
+
+// refusal is a verb that failed.
+type refusal struct {
+	verb  string
+	errno syscall.Errno
+}
+
+func (r *refusal) Error() string {
+	s := fmt.Sprintf("%s: %v (errno %d)", r.verb, r.errno, int(r.errno))
+	if r.errno == 0 {
+		s = r.verb + ": failed without a reason"
+	}
+	if hint := r.remedy(); hint != "" {
+		s += "; " + hint
+	}
+	return s
+}
+
+func (r *refusal) Unwrap() error { return r.errno }
+
+// unsupported reports whether the verb failed because the device does not support it.
+// macOS and Linux number the errors differently, and a stand-in may play either.
+func (r *refusal) unsupported() bool {
+	return r.errno == 102 || r.errno == 95 || r.errno == 22 || r.errno == 38
+}
+
+// remedy explains a verb's known failure with this error on Thunderbolt, with the remedy.
+func (r *refusal) remedy() string {
+	switch {
+	case r.verb == "ibv_get_device_list" && (r.errno == 0 || r.errno == 38):
+		return "no RDMA devices; on a Mac, run rdma_ctl enable in recovery mode, on Linux, load the adapter's modules and ib_uverbs"
+	case r.errno == 1 || r.errno == 13:
+		return "no permission for the device; on Linux, look at /dev/infiniband and at ulimit -l"
+	case r.verb == "ibv_alloc_pd":
+		return "the port may be down; look at its cable and at ibv_devices"
+	case r.verb == "ibv_create_qp" && r.errno == 16:
+		return "all queue pairs of the device are taken, of which Thunderbolt's have 10; end other jobs, or restart after a crash"
+	case r.verb == "ibv_create_qp" && r.unsupported():
+		return "the device has no such queue pairs; Thunderbolt's are UC, those of ordinary adapters RC"
+	case r.verb == "ibv_reg_mr" && r.errno == 12:
+		return "all memory regions of the device are taken, of which Thunderbolt's have about 100, or ulimit -l is too low"
+	case r.verb == "ibv_modify_qp" && r.errno == 22:
+		return "the port has no usable GID, or a Thunderbolt bridge is still up; give the interface an IPv4 address and run ifconfig bridge0 down"
+	case r.verb == "ibv_modify_qp" && (r.errno == 60 || r.errno == 110):
+		return "the peer's GID is not on this link; check the file of devices against the cables"
+	case r.errno == 16:
+		return "the device is busy; restart the machine if a job crashed before"
+	}
+	return ""
+}
+
+// statusText describes the status of a completion.
+func statusText(status uint32) string {
+	names := [...]string{
+		"success", "local length error: the message does not fit its buffer", "local queue pair operation error", "local end-to-end context error",
+		"local protection error: a buffer is not registered", "flushed: the queue pair is in the error state", "memory window bind error",
+		"bad response", "local access error", "remote invalid request: the peer posted another size", "remote access error", "remote operation error",
+		"retries exceeded: the peer does not answer", "receiver not ready: the peer posted no buffer", "local RDD violation", "remote invalid RD request",
+		"remote aborted", "invalid end-to-end context number", "invalid end-to-end context state", "fatal error", "response timeout", "general error",
+	}
+	if int(status) < len(names) {
+		return fmt.Sprintf("status %d, %s", status, names[status])
+	}
+	return fmt.Sprintf("status %d", status)
+}

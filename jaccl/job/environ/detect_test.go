@@ -89,7 +89,7 @@ func describe(j Job) string {
 	if j.InProcess() {
 		b.WriteString("none")
 	} else {
-		fmt.Fprintf(&b, "%s %d/%d", j.Convention(), j.Rank, j.Size)
+		fmt.Fprintf(&b, "%s %d/%d", j.convention, j.Rank, j.Size)
 	}
 	if j.LocalSize > 0 {
 		fmt.Fprintf(&b, " local %d/%d", j.LocalRank, j.LocalSize)

@@ -20,4 +20,8 @@
 // launchers inherit variables that are about the daemons.
 //
 // A process started by hand has none of these variables: all ranks are in that process.
+//
+// detect.go chooses the convention, conventions.go has a function for each, variables.go
+// names every variable, job.go has the result and reads MLX's files, and secret.go reads or
+// makes the secret.
 package environ

@@ -56,7 +56,7 @@ type Job struct {
 	// secrets.
 	Source []string
 
-	convention string // the convention of Rank and Size
+	convention string // of Rank and Size: gomoe, mlx, torch, ompi, pmi or slurm; empty if there is no job
 	missing    string // the reason why Coordinator is empty
 }
 
@@ -67,10 +67,6 @@ func (j Job) InProcess() bool { return j.Size == 0 }
 // OneHost reports whether all processes of the job are known to run on this
 // machine.
 func (j Job) OneHost() bool { return j.Size > 0 && j.LocalSize == j.Size }
-
-// Convention names the convention of Rank and Size: gomoe, mlx, torch, ompi, pmi or
-// slurm; it is empty if the environment describes no job.
-func (j Job) Convention() string { return j.convention }
 
 // Meeting returns the address at which the ranks meet, or an error naming the variable to
 // set.

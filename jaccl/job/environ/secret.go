@@ -16,8 +16,8 @@ import (
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
 )
 
-// MinSecret is the smallest length of a secret in bytes.
-const MinSecret = 16
+// minSecret is the smallest length of a secret in bytes.
+const minSecret = 16
 
 // Key returns the secret proving that the job's processes belong together. It is the
 // value of GOMOE_SECRET, or else the contents of the file named by GOMOE_SECRET_FILE, or
@@ -73,8 +73,8 @@ func loopback(address string) bool {
 }
 
 func long(s, from string) (string, error) {
-	if s = strings.TrimSpace(s); len(s) < MinSecret {
-		return "", fmt.Errorf("environ: %s: a secret of %d bytes, want at least %d, such as from openssl rand -hex 32", from, len(s), MinSecret)
+	if s = strings.TrimSpace(s); len(s) < minSecret {
+		return "", fmt.Errorf("environ: %s: a secret of %d bytes, want at least %d, such as from openssl rand -hex 32", from, len(s), minSecret)
 	}
 	return s, nil
 }

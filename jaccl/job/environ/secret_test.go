@@ -53,7 +53,7 @@ func TestKeyMade(t *testing.T) {
 		}
 		wg.Wait()
 		for _, k := range keys {
-			if k != keys[0] || len(k) < 2*MinSecret {
+			if k != keys[0] || len(k) < 2*minSecret {
 				t.Errorf("keys %q, want all the same and long", keys)
 			}
 		}

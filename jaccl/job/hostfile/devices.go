@@ -12,13 +12,13 @@ import (
 )
 
 // MaxMesh is the largest number of ranks in a full mesh: JACCL has numbers for no
-// more. A file of devices describes at most MaxDeviceRanks ranks, in at most
-// MaxDevicesSize bytes, with at most MaxWires devices facing one peer.
+// more. A file of devices describes at most maxDeviceRanks ranks, in at most
+// maxDevicesSize bytes, with at most MaxWires devices facing one peer.
 const (
 	MaxMesh        = 8
-	MaxDeviceRanks = 64
+	maxDeviceRanks = 64
 	MaxWires       = 4
-	MaxDevicesSize = 1 << 20
+	maxDevicesSize = 1 << 20
 )
 
 // Devices has the RDMA devices connecting the ranks of a job: Devices[i][j] lists the
@@ -37,15 +37,15 @@ type Devices [][][]string
 //
 // Source: parse_devices_json in MLX's mlx/distributed/jaccl/lib/jaccl/jaccl.cpp.
 func ParseDevices(data []byte) (Devices, error) {
-	if len(data) > MaxDevicesSize {
-		return nil, fmt.Errorf("hostfile: devices: %d bytes, want at most %d", len(data), MaxDevicesSize)
+	if len(data) > maxDevicesSize {
+		return nil, fmt.Errorf("hostfile: devices: %d bytes, want at most %d", len(data), maxDevicesSize)
 	}
 	var rows []json.RawMessage
 	if err := strictjson.UnmarshalOnce(data, &rows); err != nil {
 		return nil, fmt.Errorf("hostfile: devices: %w; want a list with one list of devices for every rank", err)
 	}
-	if len(rows) > MaxDeviceRanks {
-		return nil, fmt.Errorf("hostfile: devices: %d rows, want at most %d", len(rows), MaxDeviceRanks)
+	if len(rows) > maxDeviceRanks {
+		return nil, fmt.Errorf("hostfile: devices: %d rows, want at most %d", len(rows), maxDeviceRanks)
 	}
 	d := make(Devices, len(rows))
 	for i, raw := range rows {
@@ -95,8 +95,8 @@ func deviceRow(raw json.RawMessage) ([][]string, error) {
 // because one port has one cable; an ordinary adapter may face many peers.
 func (d Devices) Check() error {
 	wrong := func(format string, a ...any) error { return fmt.Errorf("hostfile: devices: "+format, a...) }
-	if len(d) == 0 || len(d) > MaxDeviceRanks {
-		return wrong("%d rows, want one for each of 1 to %d ranks", len(d), MaxDeviceRanks)
+	if len(d) == 0 || len(d) > maxDeviceRanks {
+		return wrong("%d rows, want one for each of 1 to %d ranks", len(d), maxDeviceRanks)
 	}
 	for i, row := range d {
 		if len(row) != len(d) {

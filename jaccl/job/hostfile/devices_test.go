@@ -58,7 +58,7 @@ func TestParseDevicesErrors(t *testing.T) {
 		{`[{"ssh": "h"}]`, `an object without "rdma"`},
 		{`[[null, ["a", "b", "c", "d", "e"]], [["a", "b", "c", "d", "e"], null]]`, "with 5 devices, want at most 4"},
 		{many, "65 rows, want at most 64"},
-		{strings.Repeat(" ", MaxDevicesSize+1), "1048577 bytes, want at most 1048576"},
+		{strings.Repeat(" ", maxDevicesSize+1), "1048577 bytes, want at most 1048576"},
 	} {
 		d, err := ParseDevices([]byte(c.src))
 		if err == nil {

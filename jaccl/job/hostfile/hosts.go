@@ -13,11 +13,11 @@ import (
 	"github.com/gomoe/gomoe/internal/strictjson"
 )
 
-// MaxSize is the largest size of a hostfile in bytes, and MaxHosts the largest number
+// maxSize is the largest size of a hostfile in bytes, and maxHosts the largest number
 // of its hosts.
 const (
-	MaxSize  = 4 << 20
-	MaxHosts = 4096
+	maxSize  = 4 << 20
+	maxHosts = 4096
 )
 
 // Hosts is a hostfile of mlx.launch: the hosts of a job, one entry per rank or
@@ -45,8 +45,8 @@ type Host struct {
 //
 // Source: Hostfile in MLX's python/mlx/_distributed_utils.
 func ParseHosts(data []byte) (*Hosts, error) {
-	if len(data) > MaxSize {
-		return nil, fmt.Errorf("hostfile: %d bytes, want at most %d", len(data), MaxSize)
+	if len(data) > maxSize {
+		return nil, fmt.Errorf("hostfile: %d bytes, want at most %d", len(data), maxSize)
 	}
 	var h Hosts
 	var list []json.RawMessage
@@ -87,8 +87,8 @@ func ParseHosts(data []byte) (*Hosts, error) {
 	if len(list) == 0 {
 		return nil, errors.New("hostfile: no hosts, want at least one")
 	}
-	if len(list) > MaxHosts {
-		return nil, fmt.Errorf("hostfile: %d hosts, want at most %d", len(list), MaxHosts)
+	if len(list) > maxHosts {
+		return nil, fmt.Errorf("hostfile: %d hosts, want at most %d", len(list), maxHosts)
 	}
 	for i, raw := range list {
 		host, err := parseHost(raw, i, len(list))

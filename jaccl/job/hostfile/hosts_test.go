@@ -33,7 +33,7 @@ func TestParseHosts(t *testing.T) {
 }
 
 func TestParseHostsWrong(t *testing.T) {
-	many := "[" + strings.TrimSuffix(strings.Repeat(`{"ssh":"a"},`, MaxHosts+1), ",") + "]"
+	many := "[" + strings.TrimSuffix(strings.Repeat(`{"ssh":"a"},`, maxHosts+1), ",") + "]"
 	for _, c := range []struct{ src, want string }{
 		{"", "hostfile: empty, want"},
 		{"hosts", `hostfile: begins with 'h', want JSON`},
@@ -62,8 +62,8 @@ func TestParseHostsWrong(t *testing.T) {
 		{`{"envs":["A"],"hosts":[{"ssh":"a"}]}`, `envs[0]: "A", want NAME=value`},
 		{`{"envs":["A=1","B C=1"],"hosts":[{"ssh":"a"}]}`, `envs[1]: "B C=1": name "B C"`},
 		{`{"envs":["=1"],"hosts":[{"ssh":"a"}]}`, `no name`},
-		{many, fmt.Sprintf("%d hosts, want at most", MaxHosts+1)},
-		{strings.Repeat(" ", MaxSize+1), "bytes, want at most"},
+		{many, fmt.Sprintf("%d hosts, want at most", maxHosts+1)},
+		{strings.Repeat(" ", maxSize+1), "bytes, want at most"},
 	} {
 		got, err := ParseHosts([]byte(c.src))
 		if err == nil || !strings.Contains(err.Error(), c.want) {

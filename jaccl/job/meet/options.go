@@ -14,8 +14,8 @@ import (
 // DefaultDeadline is the default of Options.Deadline.
 const DefaultDeadline = 30 * time.Second
 
-// MaxSize is the largest number of ranks in a job.
-const MaxSize = 1 << 16
+// maxSize is the largest number of ranks in a job.
+const maxSize = 1 << 16
 
 // Options describe this rank and its job.
 type Options struct {
@@ -61,8 +61,8 @@ type Fact struct{ Name, Value string }
 // complete returns o with its defaults, or an error if o is invalid.
 func (o Options) complete() (Options, error) {
 	switch {
-	case o.Size < 1 || o.Size > MaxSize:
-		return o, fmt.Errorf("meet: job of %d ranks, want 1 to %d", o.Size, MaxSize)
+	case o.Size < 1 || o.Size > maxSize:
+		return o, fmt.Errorf("meet: job of %d ranks, want 1 to %d", o.Size, maxSize)
 	case o.Rank < 0 || o.Rank >= o.Size:
 		return o, fmt.Errorf("meet: rank %d of a job of %d, want 0 to %d", o.Rank, o.Size, o.Size-1)
 	case o.Deadline < 0:

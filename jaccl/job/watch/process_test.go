@@ -117,7 +117,7 @@ func (j *job) expect(t *testing.T, rank int, want string) {
 
 // If a process is killed, all others know at once, and their failure names it.
 func TestKilled(t *testing.T) {
-	j := processes(t, 4, DefaultSilence)
+	j := processes(t, 4, defaultSilence)
 	require.NoError(t, j.cmds[1].Process.Kill())
 	n := down(t, j.w)
 	if n.Kind != link.KindLost || !slices.Equal(n.Blame, []int{2}) || n.Text != "rank 2 (host2) ended without a word" {
@@ -130,7 +130,7 @@ func TestKilled(t *testing.T) {
 
 // It is no failure if a process ends after it has left.
 func TestLeft(t *testing.T) {
-	j := processes(t, 3, DefaultSilence)
+	j := processes(t, 3, defaultSilence)
 	require.NoError(t, j.in[1].Close())
 	j.expect(t, 2, "left")
 	require.NoError(t, j.cmds[1].Wait())

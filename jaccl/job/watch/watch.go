@@ -408,8 +408,8 @@ func (w *Watch) dumps() {
 // Defaults of Options.
 const (
 	DefaultHeartbeat = 300 * time.Millisecond
-	DefaultSilence   = 30 * time.Second
-	DefaultSettle    = 50 * time.Millisecond
+	defaultSilence   = 30 * time.Second
+	defaultSettle    = 50 * time.Millisecond
 )
 
 // Options are the settings of a watch. The zero Options are usable.
@@ -417,12 +417,12 @@ type Options struct {
 	// Heartbeat is the time between two heartbeats; 0 means DefaultHeartbeat.
 	Heartbeat time.Duration
 	// Silence is the time without any message from a rank after which the rank counts as
-	// lost; 0 means DefaultSilence. It should be the job's deadline, because a process
+	// lost; 0 means defaultSilence. It should be the job's deadline, because a process
 	// that is stopped for a while, in a debugger or to be moved, is not dead. It must be
 	// at least three heartbeats.
 	Silence time.Duration
 	// Settle is the time that this rank waits for other ranks' notices after the first
-	// one; 0 means DefaultSettle.
+	// one; 0 means defaultSettle.
 	Settle time.Duration
 	// Dump is called with the number of a rank that has called RequestDump. It should
 	// record the state of this rank. Calls are made one at a time, by a goroutine of the
@@ -438,10 +438,10 @@ func (o Options) complete() (Options, error) {
 		o.Heartbeat = DefaultHeartbeat
 	}
 	if o.Silence == 0 {
-		o.Silence = DefaultSilence
+		o.Silence = defaultSilence
 	}
 	if o.Settle == 0 {
-		o.Settle = DefaultSettle
+		o.Settle = defaultSettle
 	}
 	if o.Silence < 3*o.Heartbeat {
 		return o, fmt.Errorf("watch: silence %v with a heartbeat every %v, want at least %v", o.Silence, o.Heartbeat, 3*o.Heartbeat)

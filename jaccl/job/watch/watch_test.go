@@ -96,7 +96,7 @@ func TestAnnounce(t *testing.T) {
 			}
 		}
 		ws[0].Announce(link.Notice{Kind: link.KindLost, Text: "later"})
-		time.Sleep(2 * DefaultSettle)
+		time.Sleep(2 * defaultSettle)
 		for i, w := range ws {
 			if got, _ := w.First(); got.Text != want.Text {
 				t.Errorf("rank %d of %d: a later failure took its place: %+v", i, n, got)

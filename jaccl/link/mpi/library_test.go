@@ -21,26 +21,24 @@ import (
 
 func TestCandidates(t *testing.T) {
 	for _, c := range []struct {
-		given string
 		env   map[string]string
 		first string
 		not   string // a name that is not tried
 		why   string
 	}{
-		{"/opt/mpi/libmpi.so", map[string]string{"MLX_MPI_LIBNAME": "other", "PMI_SIZE": "2"}, "/opt/mpi/libmpi.so", "other", "named by Options.Library"},
-		{"", map[string]string{"MLX_MPI_LIBNAME": "other", "PMI_SIZE": "2"}, "other", "libmpi.so", "named by MLX_MPI_LIBNAME"},
-		{"", map[string]string{"OMPI_COMM_WORLD_SIZE": "2", "PMI_SIZE": "2"}, "libmpi.so.40", "libmpich.so.12", "Open MPI, whose mpirun"},
-		{"", map[string]string{"PMI_SIZE": "2"}, "libmpi.so.12", "libmpi.so.40", "MPICH, whose mpiexec"},
-		{"", map[string]string{"PMI_SIZE": "2", "SLURM_STEP_ID": "0"}, "libmpi.so.12", "other", "srun started this process"},
-		{"", map[string]string{"PMIX_RANK": "1", "SLURM_STEP_ID": "0"}, "libmpi.so.40", "other", "srun started this process"},
-		{"", map[string]string{"PMI_SIZE": "2", "MPI_LOCALNRANKS": "2", "SLURM_STEP_ID": "0"}, "libmpi.so.12", "libmpi.so.40", "MPICH, whose mpiexec"},
-		{"", map[string]string{"OMPI_COMM_WORLD_SIZE": "2", "SLURM_STEP_ID": "0"}, "libmpi.so.40", "libmpich.so.12", "Open MPI, whose mpirun"},
-		{"", nil, "libmpi.so.40", "other", "no mpirun started this process"},
+		{map[string]string{"MLX_MPI_LIBNAME": "other", "PMI_SIZE": "2"}, "other", "libmpi.so", "named by MLX_MPI_LIBNAME"},
+		{map[string]string{"OMPI_COMM_WORLD_SIZE": "2", "PMI_SIZE": "2"}, "libmpi.so.40", "libmpich.so.12", "Open MPI, whose mpirun"},
+		{map[string]string{"PMI_SIZE": "2"}, "libmpi.so.12", "libmpi.so.40", "MPICH, whose mpiexec"},
+		{map[string]string{"PMI_SIZE": "2", "SLURM_STEP_ID": "0"}, "libmpi.so.12", "other", "srun started this process"},
+		{map[string]string{"PMIX_RANK": "1", "SLURM_STEP_ID": "0"}, "libmpi.so.40", "other", "srun started this process"},
+		{map[string]string{"PMI_SIZE": "2", "MPI_LOCALNRANKS": "2", "SLURM_STEP_ID": "0"}, "libmpi.so.12", "libmpi.so.40", "MPICH, whose mpiexec"},
+		{map[string]string{"OMPI_COMM_WORLD_SIZE": "2", "SLURM_STEP_ID": "0"}, "libmpi.so.40", "libmpich.so.12", "Open MPI, whose mpirun"},
+		{nil, "libmpi.so.40", "other", "no mpirun started this process"},
 	} {
-		names, why := candidates(c.given, func(name string) string { return c.env[name] })
+		names, why := candidates(func(name string) string { return c.env[name] })
 		first := strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(names[0], "libmpi.40.dylib", "libmpi.so.40"), "libmpi.12.dylib", "libmpi.so.12"), "libmpi.dylib", "libmpi.so")
 		if first != c.first || slices.Contains(names, c.not) || !strings.Contains(why, c.why) {
-			t.Errorf("%q, %v: %q, %s; want %s first, without %s, %s", c.given, c.env, names, why, c.first, c.not, c.why)
+			t.Errorf("%v: %q, %s; want %s first, without %s, %s", c.env, names, why, c.first, c.not, c.why)
 		}
 	}
 }
@@ -48,13 +46,15 @@ func TestCandidates(t *testing.T) {
 func TestOpenErrors(t *testing.T) {
 	text := filepath.Join(t.TempDir(), "libmpi.so")
 	require.NoError(t, os.WriteFile(text, []byte("no library"), 0o600))
-	env := func(string) string { return "" }
+	library := func(path string) func(string) string {
+		return func(name string) string { return map[string]string{"MLX_MPI_LIBNAME": path}[name] }
+	}
 	for _, c := range []struct {
 		opts Options
 		want []string
 	}{
-		{Options{Library: "/nowhere/libmpi.so", Getenv: env}, []string{"mpi: no MPI library, named by Options.Library: tried /nowhere/libmpi.so (", "install one", "MLX_MPI_LIBNAME"}},
-		{Options{Library: text, Getenv: env}, []string{"tried " + text, "install one"}},
+		{Options{Getenv: library("/nowhere/libmpi.so")}, []string{"mpi: no MPI library, named by MLX_MPI_LIBNAME: tried /nowhere/libmpi.so (", "install one", "MLX_MPI_LIBNAME"}},
+		{Options{Getenv: library(text)}, []string{"tried " + text, "install one"}},
 		{Options{Deadline: -1}, []string{"deadline -1ns, want 0"}},
 	} {
 		w, err := Open(c.opts)

@@ -23,8 +23,8 @@ func cHas(t *testing.T, name, value string) bool {
 // UCX finds its cache turned off before any MPI is loaded, unless the user says so already;
 // who wants it on is refused.
 func TestUCX(t *testing.T) {
-	none := func(string) string { return "" }
-	_, err := Open(Options{Library: "/nowhere/libmpi.so", Getenv: none})
+	env := map[string]string{"MLX_MPI_LIBNAME": "/nowhere/libmpi.so"}
+	_, err := Open(Options{Getenv: func(name string) string { return env[name] }})
 	require.ErrorContains(t, err, "no MPI library")
 	for _, v := range withoutCache() {
 		if !cHas(t, v.name, v.value) {
@@ -40,7 +40,7 @@ func TestUCX(t *testing.T) {
 		}
 	}
 	for name, value := range map[string]string{"UCX_RCACHE_ENABLE": "y", "UCX_IB_REG_METHODS": "rcache,direct"} {
-		_, err := Open(Options{Library: "/nowhere/libmpi.so", Getenv: func(n string) string {
+		_, err := Open(Options{Getenv: func(n string) string {
 			if n == name {
 				return value
 			}

@@ -10,13 +10,10 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/job/meet"
 	"github.com/gomoe/gomoe/jaccl/link"
 )
-
-// DefaultDeadline is the time that ranks wait for each other in Open, Gather, Dial and
-// Close.
-const DefaultDeadline = 30 * time.Second
 
 // threadSerialized is MPI_THREAD_SERIALIZED: any thread may call, one at a time.
 const threadSerialized = 2
@@ -24,16 +21,11 @@ const threadSerialized = 2
 // maxGather is the most bytes that one rank passes to a gather.
 const maxGather = 2 << 20
 
-// Options select the MPI to use. The zero Options are usable.
+// Options are the settings of a World. The zero Options are usable.
 type Options struct {
-	// Library is the file of MPI's library. If it is "", Open uses the file named by
-	// MLX_MPI_LIBNAME, or else the library of the MPI that started this process,
-	// recognised by OMPI_COMM_WORLD_SIZE and PMI_SIZE.
-	Library string
-	// Deadline is the time that the ranks wait for each other; 0 means DefaultDeadline.
+	// Deadline is the time that ranks wait for each other in Open, Gather, Dial and Close;
+	// 0 means jaccl.DefaultDeadline.
 	Deadline time.Duration
-	// Host is the name of this machine for people; "" means the machine's own name.
-	Host string
 	// Getenv reads the environment; nil means os.Getenv.
 	Getenv func(string) string
 }
@@ -64,12 +56,13 @@ var _ link.Site = (*World)(nil)
 // The error names the missing part, and how to get it. It is also an error if the library
 // does not belong to the launcher, because every rank would then be alone. Open leaves
 // the signal handlers as they were before.
+//
+// The library is the file named by MLX_MPI_LIBNAME, or else of the MPI that started this
+// process, recognised by OMPI_COMM_WORLD_SIZE and PMI_SIZE.
 func Open(opts Options) (*World, error) {
-	if opts.Deadline < 0 {
-		return nil, fmt.Errorf("mpi: open: deadline %v, want 0 for %v or more", opts.Deadline, DefaultDeadline)
-	}
-	if opts.Deadline == 0 {
-		opts.Deadline = DefaultDeadline
+	deadline, err := jaccl.Options{Deadline: opts.Deadline}.Wait()
+	if err != nil {
+		return nil, fmt.Errorf("mpi: open: %w", err)
 	}
 	getenv := environment(opts.Getenv)
 	before := handlers() // some libraries replace them while loading, some while starting
@@ -77,14 +70,14 @@ func Open(opts Options) (*World, error) {
 	if err := refuseCache(getenv); err != nil {
 		return nil, err
 	}
-	lib, err := open(opts.Library, getenv)
+	lib, err := open(getenv)
 	if err != nil {
 		return nil, err
 	}
 	if err := lib.startable(getenv); err != nil {
 		return nil, err
 	}
-	w := &World{lib: lib, deadline: opts.Deadline}
+	w := &World{lib: lib, deadline: deadline}
 	if w.pauser, err = newPauser(); err != nil {
 		return nil, fmt.Errorf("mpi: open: the C library: %w", err)
 	}
@@ -96,7 +89,7 @@ func Open(opts Options) (*World, error) {
 	if err := w.together(getenv); err != nil {
 		return nil, err
 	}
-	w.place, err = meet.Over(context.Background(), w.rank, w.size, w.gather, meet.Options{Host: opts.Host, Deadline: opts.Deadline})
+	w.place, err = meet.Over(context.Background(), w.rank, w.size, w.gather, meet.Options{Deadline: deadline})
 	if err != nil {
 		return nil, fmt.Errorf("mpi: open: rank %d of %d: %w", w.rank, w.size, err)
 	}

@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"sync/atomic"
+	"unsafe"
 
 	"github.com/gomoe/gomoe/jaccl/link"
 )
@@ -137,4 +139,210 @@ func appendPlaces(to []place, body []byte, total uint64) ([]place, error) {
 		return nil, fmt.Errorf("sends places of %d bytes, want %d", total-left, total)
 	}
 	return to, nil
+}
+
+// A ring carries bytes from one rank to another. Indices count bytes since the link began
+// and never wrap around, so a full ring differs from an empty one. Each side keeps its
+// own index in private memory and stores a copy for the other side. A side checks the
+// other side's index whenever it reads it, because the other side may be broken: a wrong
+// index may break the link but must not cause an access out of bounds.
+
+// producer is the writing end of a ring.
+type producer struct {
+	written, taken *atomic.Uint64 // in shared memory: this side's index and the consumer's
+	buf            []byte         // the ring's bytes, a power of two
+	at             uint64         // bytes put
+	shown          uint64         // bytes visible to the consumer
+	limit          uint64         // at may grow to this before taken has to be read again
+}
+
+func newProducer(from *segment, to int) producer {
+	c := from.channel(to)
+	r := from.rings(to)
+	size := int64(from.ring)
+	return producer{
+		written: from.word64(c + atWritten),
+		taken:   from.word64(c + atTaken),
+		buf:     from.mem[r : r+size : r+size],
+		limit:   uint64(size),
+	}
+}
+
+// put copies as much of b into the ring as fits, returning the number of bytes.
+func (p *producer) put(b []byte) (int, error) {
+	size := uint64(len(p.buf))
+	if uint64(len(b)) > p.limit-p.at {
+		taken := p.taken.Load()
+		if p.at-taken > size {
+			return 0, fmt.Errorf("has taken %d bytes of the %d in its ring of %d", taken, p.at, size)
+		}
+		p.limit = taken + size
+	}
+	b = b[:min(uint64(len(b)), p.limit-p.at)]
+	n := copy(p.buf[p.at&(size-1):], b)
+	copy(p.buf, b[n:])
+	p.at += uint64(len(b))
+	return len(b), nil
+}
+
+// show publishes all bytes put so far to the consumer, reporting whether there are more
+// than before.
+func (p *producer) show() bool {
+	if p.shown == p.at {
+		return false
+	}
+	p.shown = p.at
+	p.written.Store(p.at) // only now, after the bytes
+	return true
+}
+
+// consumer is the reading end of a ring.
+type consumer struct {
+	written, taken, read *atomic.Uint64 // in shared memory: the producer's index and this side's two
+	buf                  []byte         // the ring's bytes, a power of two
+	at                   uint64         // bytes taken
+	shown                uint64         // bytes of space for the producer to reuse
+	end                  uint64         // bytes that are known to have been put
+}
+
+func newConsumer(from *segment, to int) consumer {
+	c := from.channel(to)
+	r := from.rings(to)
+	size := int64(from.ring)
+	return consumer{
+		written: from.word64(c + atWritten),
+		taken:   from.word64(c + atTaken),
+		read:    from.word64(c + atRead),
+		buf:     from.mem[r : r+size : r+size],
+	}
+}
+
+// take fills b with available bytes, returning their number.
+func (c *consumer) take(b []byte) (int, error) {
+	size := uint64(len(c.buf))
+	if uint64(len(b)) > c.end-c.at {
+		end := c.written.Load()
+		if end-c.at > size || end < c.end {
+			return 0, fmt.Errorf("has put %d bytes where %d were taken of its ring of %d", end, c.at, size)
+		}
+		c.end = end
+	}
+	b = b[:min(uint64(len(b)), c.end-c.at)]
+	n := copy(b, c.buf[c.at&(size-1):])
+	copy(b[n:], c.buf)
+	c.at += uint64(len(b))
+	return len(b), nil
+}
+
+// release returns the space of taken bytes to the producer, reporting whether that is
+// more than before.
+func (c *consumer) release() bool {
+	if c.shown == c.at {
+		return false
+	}
+	c.shown = c.at
+	c.taken.Store(c.at) // only now, after the bytes have been copied
+	return true
+}
+
+// A segment is one rank's shared memory:
+//
+//	header     one page: nonce, state, bell, the part of the arena given out
+//	channels   256 bytes for each rank: the indices of the ring to it
+//	rings      one for each other rank, by rank
+//	arena      memory for Alloc, sparse
+//
+// A rank writes the header, the producer's indices of the channels, the rings and the
+// arena of its own segment. A peer writes the consumer's indices of the channel to that
+// peer, and rings the bell; in a collective on shared memory it also writes into the
+// arena. Words written by different ranks are two cache lines apart, because processors
+// fetch lines in pairs.
+const (
+	headerBytes  = 4 << 10
+	channelBytes = 256
+	nonceBytes   = 16
+
+	atNonce  = 0
+	atState  = 128 // uint32: stateOpen or stateClosed
+	atGiven  = 256 // uint64: bytes of the arena that Alloc has given out
+	atBell   = 384 // uint32: the futex that a sleeping rank waits on
+	atAsleep = 512 // uint32: 1 if the rank sleeps, so that peers have to ring the bell
+
+	// In a channel; all count from the beginning of the link.
+	atWritten = 0   // uint64, the producer's: bytes put into the ring
+	atTaken   = 128 // uint64, the consumer's: bytes taken from the ring
+	atRead    = 136 // uint64, the consumer's: bytes read from the producer's arena
+
+	stateOpen   = 0x6f70656e
+	stateClosed = 0x73687574
+
+	minRing, maxRing = 4 << 10, 16 << 20
+)
+
+// layout has the offsets of the parts of a rank's segment.
+type layout struct {
+	rank, ranks int
+	ring        int   // bytes of a ring
+	size        int64 // bytes of the segment
+	arena       int64 // the offset of the arena
+}
+
+// newLayout returns the layout of a rank's segment. It returns an error if the sizes,
+// which the rank may have announced, are invalid.
+func newLayout(rank, ranks, ring int, size int64, page int) (layout, error) {
+	if ring < minRing || ring > maxRing || ring&(ring-1) != 0 {
+		return layout{}, fmt.Errorf("a ring of %d bytes, want a power of two from %d to %d", ring, minRing, maxRing)
+	}
+	l := layout{rank: rank, ranks: ranks, ring: ring, size: size}
+	rings := up(headerBytes+channelBytes*int64(ranks), int64(page))
+	l.arena = up(rings+int64(ring)*int64(ranks-1), int64(page))
+	if size < l.arena || int64(int(size)) != size {
+		return layout{}, fmt.Errorf("a segment of %d bytes, want at least %d", size, l.arena)
+	}
+	return l, nil
+}
+
+func up(n, to int64) int64 { return (n + to - 1) / to * to }
+
+// channel returns the offset of the indices of the ring to a rank.
+func (l layout) channel(to int) int64 { return headerBytes + channelBytes*int64(to) }
+
+// rings returns the offset of the ring to a rank.
+func (l layout) rings(to int) int64 {
+	if to > l.rank {
+		to--
+	}
+	return l.arena - int64(l.ring)*int64(l.ranks-1-to)
+}
+
+// segment is a rank's shared memory, mapped into this process.
+type segment struct {
+	layout
+	mem []byte
+}
+
+func (s *segment) word32(at int64) *atomic.Uint32 {
+	return (*atomic.Uint32)(unsafe.Pointer(&s.mem[at : at+4][0]))
+}
+
+func (s *segment) word64(at int64) *atomic.Uint64 {
+	return (*atomic.Uint64)(unsafe.Pointer(&s.mem[at : at+8][0]))
+}
+
+func (s *segment) state() *atomic.Uint32  { return s.word32(atState) }
+func (s *segment) bell() *atomic.Uint32   { return s.word32(atBell) }
+func (s *segment) asleep() *atomic.Uint32 { return s.word32(atAsleep) }
+func (s *segment) given() *atomic.Uint64  { return s.word64(atGiven) }
+
+// wake rings the bell of the segment's rank if the rank sleeps. The caller has already
+// stored whatever the rank is to find.
+func (s *segment) wake() {
+	if s.asleep().Load() != 0 {
+		s.ringBell()
+	}
+}
+
+func (s *segment) ringBell() {
+	s.bell().Add(1)
+	futexWake(s.bell())
 }

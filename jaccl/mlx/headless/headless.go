@@ -67,8 +67,8 @@ func (m *Member) Named(c collective.Call, op string) *FailureError {
 	return nil
 }
 
-// Reducible checks the element type and that a buffer holds whole elements.
-func (m *Member) Reducible(c collective.Call, b []byte) *FailureError {
+// reducible checks the element type and that a buffer holds whole elements.
+func (m *Member) reducible(c collective.Call, b []byte) *FailureError {
 	switch {
 	case c.DType.IsF8():
 		return m.Argument(c, "elements of %s, whose sums would lose most of their bits; convert them to f32 or bf16 before the sum", c.DType)
@@ -82,7 +82,7 @@ func (m *Member) Reducible(c collective.Call, b []byte) *FailureError {
 
 // Reduction checks the arguments of all_sum, all_max and all_min.
 func (m *Member) Reduction(c collective.Call, op string, dst, src []byte) *FailureError {
-	bad := First(m.Named(c, op), m.Reducible(c, src))
+	bad := First(m.Named(c, op), m.reducible(c, src))
 	switch {
 	case bad != nil:
 	case len(dst) != len(src):
@@ -104,7 +104,7 @@ func (m *Member) Gather(c collective.Call, dst, src []byte) *FailureError {
 
 // Scatter checks the arguments of reduce_scatter.
 func (m *Member) Scatter(c collective.Call, dst, src []byte) *FailureError {
-	bad := First(m.Named(c, "reduce_scatter"), m.Reducible(c, dst), m.Apart(c, dst, src))
+	bad := First(m.Named(c, "reduce_scatter"), m.reducible(c, dst), m.Apart(c, dst, src))
 	if want := m.Size() * len(dst); bad == nil && len(src) != want {
 		bad = m.Argument(c, "dst of %d bytes and src of %d, want %d of src for %d members", len(dst), len(src), want, m.Size())
 	}

@@ -27,7 +27,7 @@ func TestCheck(t *testing.T) {
 		want string // of rank 0 or 1
 	}{
 		{"sends all", func(ctx context.Context, g *group) error {
-			b := make([]byte, 4*CheckCount)
+			b := make([]byte, 4*checkCount)
 			return g.run(ctx, collective.Call{Op: "all_sum"}, nil, func(o *operation) error {
 				return o.drive(ctx, []step{g.wires[0].reduceAll(reduce.Sum, graph.F32, b, b)})
 			})

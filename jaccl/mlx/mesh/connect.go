@@ -252,25 +252,25 @@ func (c *comm) Close() error {
 	return nil
 }
 
-// CheckCount is the number of elements of the sum that Connect uses to check the
+// checkCount is the number of elements of the sum that Connect uses to check the
 // connections. The elements are 0, 1, 2 and so on, as f32. They are the same on all
 // ranks, and their sums are exact.
 //
 // Older versions of MLX send all of an array to every rank. Without the check, a sum over
 // ranks of both kinds would be wrong on all ranks, without an error. On three ranks,
-// CheckCount is the least round number giving messages of both kinds the same length, 512
+// checkCount is the least round number giving messages of both kinds the same length, 512
 // KiB, so that the ranks exchange them and see that the sum is wrong.
-const CheckCount = 600_000
+const checkCount = 600_000
 
-// check adds CheckCount numbers, 2.4 MB, on all ranks. That took 12 ms on three ranks in one
+// check adds checkCount numbers, 2.4 MB, on all ranks. That took 12 ms on three ranks in one
 // process on two busy processors (BenchmarkCheck).
 func (c *comm) check(ctx context.Context) error {
-	b := make([]byte, 0, 4*CheckCount)
-	for i := range CheckCount {
+	b := make([]byte, 0, 4*checkCount)
+	for i := range checkCount {
 		b = binary.NativeEndian.AppendUint32(b, math.Float32bits(float32(i)))
 	}
 	err := c.World().AllSum(ctx, collective.Call{Op: "all_sum", DType: graph.F32, Bytes: int64(len(b))}, b, b)
-	for i := 0; i < CheckCount && err == nil; i++ {
+	for i := 0; i < checkCount && err == nil; i++ {
 		got, want := math.Float32frombits(binary.NativeEndian.Uint32(b[4*i:])), float32(c.size*i)
 		if got != want {
 			err = c.party.fail(&headless.FailureError{Blame: []int{c.rank}, Text: fmt.Sprintf("rank %d: element %d of the sum is %v, want %v", c.rank, i, got, want)})
@@ -278,7 +278,7 @@ func (c *comm) check(ctx context.Context) error {
 	}
 	if err != nil {
 		return fmt.Errorf("the sum of %d known numbers, by which the ranks check their connections, failed: all ranks have to speak the protocol of MLX 0.32.4 (0.32.1 to 0.32.3 have it for one wire only, older versions have another), "+
-			"and a rank of MLX has to begin with mx.eval(mx.distributed.all_sum(mx.arange(%d, dtype=mx.float32))): %w", CheckCount, CheckCount, err)
+			"and a rank of MLX has to begin with mx.eval(mx.distributed.all_sum(mx.arange(%d, dtype=mx.float32))): %w", checkCount, checkCount, err)
 	}
 	return nil
 }
@@ -301,7 +301,7 @@ type Options struct {
 	// FramesOnly sends every frame as a message of its own, as JACCL does on macOS before
 	// 26.3. All ranks must agree. A rank on such a system always does so.
 	FramesOnly bool
-	// Unchecked omits the sum of all ranks at the end of Connect; see CheckCount.
+	// Unchecked omits the sum of all ranks at the end of Connect; see checkCount.
 	Unchecked bool
 	// Deadline is the time that an operation waits without receiving anything; 0 means
 	// jaccl.DefaultDeadline.
