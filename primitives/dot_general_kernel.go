@@ -416,37 +416,3 @@ func halfDotOf[E gemm.Half](a *exec.Args, l, r operand, f32 multiplier[E, float3
 func panelledHalf[E gemm.Half, R gemm.Result](dry *kernel.Dry, m, n, k int, x []E, ars, acs int, y []E, brs, bcs int, p gemm.Panels, z []R, ldc int, acc bool) {
 	gemm.MultiplyHalfPanels(dry, m, n, k, x, ars, acs, gemm.Matrix[E]{X: y, Row: brs, Col: bcs, Panels: p}, z, ldc, acc)
 }
-
-// orHalf returns the kernel that runs bf16, f16 or others by the element type of
-// the first argument, which the other floats share.
-func orHalf(bf16, f16, others exec.Kernel) exec.Kernel {
-	return func(a *exec.Args) error {
-		switch a.In[0].Type.DType {
-		case graph.BF16:
-			return bf16(a)
-		case graph.F16:
-			return f16(a)
-		}
-		return others(a)
-	}
-}
-
-// groupedOuterHalf is groupedOuter for 16-bit types.
-func groupedOuterHalf[E gemm.Half](align int) exec.Kernel {
-	return func(a *exec.Args) error {
-		if p, n, grain := expertProductsOf[E](a, align); n > 0 {
-			exec.Share(a, n, grain, expertOutersHalf[E]{p})
-		}
-		return nil
-	}
-}
-
-type expertOutersHalf[E gemm.Half] struct{ expertProducts[E] }
-
-func (p *expertOutersHalf[E]) Piece(lo, hi int) {
-	h, f := p.h, p.f
-	p.each(lo, hi, func(e, start, from, to int) {
-		gemm.MultiplyHalfPanels(p.dry, to-from, f, int(p.counts[e]), kernel.From(p.x, start*h+from), 1, h,
-			gemm.Matrix[E]{X: kernel.From(p.y, start*f), Row: f, Col: 1}, kernel.From(p.w, (e*h+from)*f), f, false)
-	})
-}

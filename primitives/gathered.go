@@ -15,8 +15,9 @@ import (
 // joinIndexed). The first two arguments are the array that has the rows and the index, and the arguments of the
 // instruction that reads rows in order follow, without the rows.
 
-// afterIndex is the number of the first argument after rows that are read through an index.
-const afterIndex = 2
+// inOrder is the number of the first argument after rows in expert order, and afterIndex after rows that are read
+// through an index.
+const inOrder, afterIndex = 1, 2
 
 // leftRows returns the rows that a kernel reads: the first argument, or what lies there behind an index, if the next
 // argument of the kernel is number afterIndex. The array has tokens or packed rows. At is -1 for rows that belong to no
@@ -32,71 +33,6 @@ func leftRows[E gemm.Number](a *exec.Args, next int) gemm.Left[E] {
 
 // rowSize returns the bytes of a row of an array of two dimensions.
 func rowSize(t graph.Type) int { return t.Shape[1] * t.DType.Size() }
-
-// gatheredProduct is groupedMatmul of rows behind an index.
-func gatheredProduct[E gemm.Number](transpose bool, align int) exec.Kernel {
-	return func(a *exec.Args) error {
-		f := a.Out[0].Type.Shape[1]
-		if f == 0 {
-			return nil
-		}
-		k := expertLayout(a.In[afterIndex].Type, transpose).k
-		w, rows, grain := fusedOf[E](a, transpose, align, k, k*f)
-		exec.Share(a, rows, grain, productGathered[E]{w, leftRows[E](a, afterIndex)})
-		return nil
-	}
-}
-
-type productGathered[E gemm.Number] struct {
-	fused[E]
-	x gemm.Left[E]
-}
-
-func (w *productGathered[E]) Piece(lo, hi int) {
-	y, n := data[E](w.Out[0]), w.Out[0].Type.Shape[1]
-	w.each(lo, hi, func(e, start, from, to int) {
-		from, to = start+from, start+to
-		gemm.Product(w.Dry(), to-from, n, w.k, rowsFrom(w.x, from), w.matrix(afterIndex, e), kernel.From(y, from*n))
-	})
-}
-
-// gatheredOuter is groupedOuter in which rows behind an index are the left operand, if side is
-// 0, or the right operand.
-func gatheredOuter[E gemm.Number](align, side int) exec.Kernel {
-	return func(a *exec.Args) error {
-		w, h, f := data[E](a.Out[0]), a.Out[0].Type.Shape[1], a.Out[0].Type.Shape[2]
-		if h == 0 || f == 0 {
-			return nil
-		}
-		z := zones{data[int32](a.In[afterIndex+1]), align, h}
-		for e, rows := range z.counts {
-			if rows == 0 && a.Dry() == nil {
-				clear(w[e*h*f : (e+1)*h*f])
-			}
-		}
-		x, y := leftRows[E](a, afterIndex), gemm.Left[E]{X: data[E](a.In[afterIndex]), Row: a.In[afterIndex].Type.Shape[1]}
-		if side == 1 {
-			x, y = y, x
-		}
-		exec.Share(a, total(a.In[afterIndex+1])*h, 1+dotGrain/f, outersGathered[E]{exec.Taking{}, a.Dry(), z, x, y, w, h, f})
-		return nil
-	}
-}
-
-type outersGathered[E gemm.Number] struct {
-	exec.Taking
-	dry *kernel.Dry
-	zones
-	x, y gemm.Left[E]
-	w    []E
-	h, f int
-}
-
-func (p *outersGathered[E]) Piece(lo, hi int) {
-	p.each(lo, hi, func(e, start, from, to int) {
-		gemm.Outer(p.dry, to-from, p.f, int(p.counts[e]), rowsFrom(p.x, start), from, rowsFrom(p.y, start), kernel.From(p.w, (e*p.h+from)*p.f))
-	})
-}
 
 // rowsFrom returns the rows of x from row i on.
 func rowsFrom[E gemm.Number](x gemm.Left[E], i int) gemm.Left[E] {

@@ -1,6 +1,7 @@
 package primitives
 
 import (
+	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel"
@@ -50,6 +51,12 @@ func fusedOf[E gemm.Number](a *exec.Args, transpose bool, align, k, work int) (w
 // matrix returns the matrix of expert e in argument i.
 func (w *fused[E]) matrix(i, e int) gemm.Matrix[E] {
 	return expertMatrix[E](w.Args, i, e, w.transpose)
+}
+
+// expertSwiGLU returns the kernel of groupedSwiGLU for the element type of the first result.
+func expertSwiGLU(transpose bool, align, at int) exec.Kernel {
+	return inNumber(groupedSwiGLU[array.Brain](transpose, align, at), groupedSwiGLU[array.Half](transpose, align, at),
+		groupedSwiGLU[float32](transpose, align, at), groupedSwiGLU[float64](transpose, align, at))
 }
 
 // groupedSwiGLU computes h, and g and u if they are results, from rows, gate, which is argument `at`, and up. See leftRows.

@@ -223,31 +223,41 @@ func (g groupedMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) erro
 		product := groupedParts(g.Transpose, align, g.Precision)
 		return e.Emit(lowering.KernelSpec{Op: ops.GroupedMatMul | ops.Parts, Out: out, In: args, Dry: counted(likely, product), Kernel: product})
 	}
-	product := inNumber(groupedMatmul[array.Brain](g.Transpose, align), groupedMatmul[array.Half](g.Transpose, align),
-		groupedMatmul[float32](g.Transpose, align), groupedMatmul[float64](g.Transpose, align))
+	product := expertProduct(g.Transpose, align, inOrder)
 	return e.Emit(lowering.KernelSpec{Op: ops.GroupedMatMul, Out: out, In: args,
 		Packs: expertPacks(in[1].Type, g.Transpose, 1), Slabs: []int{1}, Dry: counted(likely, product), Kernel: product})
 }
 
-func groupedMatmul[E gemm.Number](transpose bool, align int) exec.Kernel {
+// expertProduct returns the kernel of products of rows and experts' matrices, which are argument `at`. See leftRows.
+func expertProduct(transpose bool, align, at int) exec.Kernel {
+	return inNumber(groupedMatmul[array.Brain](transpose, align, at), groupedMatmul[array.Half](transpose, align, at),
+		groupedMatmul[float32](transpose, align, at), groupedMatmul[float64](transpose, align, at))
+}
+
+func groupedMatmul[E gemm.Number](transpose bool, align, at int) exec.Kernel {
 	return func(a *exec.Args) error {
-		h, f := a.In[0].Type.Shape[1], a.Out[0].Type.Shape[1]
+		f := a.Out[0].Type.Shape[1]
 		if f == 0 {
 			return nil
 		}
-		w, rows, grain := fusedOf[E](a, transpose, align, h, h*f)
-		exec.Share(a, rows, grain, groupedProducts[E]{w}) // the engine sets rows between zones to zero
+		k := expertLayout(a.In[at].Type, transpose).k
+		w, rows, grain := fusedOf[E](a, transpose, align, k, k*f)
+		exec.Share(a, rows, grain, groupedProducts[E]{w, leftRows[E](a, at), at}) // the engine sets rows between zones to zero
 		return nil
 	}
 }
 
-type groupedProducts[E gemm.Number] struct{ fused[E] }
+type groupedProducts[E gemm.Number] struct {
+	fused[E]
+	x       gemm.Left[E]
+	weights int // the argument
+}
 
 func (w *groupedProducts[E]) Piece(lo, hi int) {
-	x, y, h, f := data[E](w.In[0]), data[E](w.Out[0]), w.k, w.Out[0].Type.Shape[1]
+	y, f := data[E](w.Out[0]), w.Out[0].Type.Shape[1]
 	w.each(lo, hi, func(e, start, from, to int) {
 		from, to = start+from, start+to
-		gemm.MultiplyPanels(w.Dry(), to-from, f, h, kernel.From(x, from*h), h, 1, w.matrix(1, e), kernel.From(y, from*f), f, false)
+		gemm.Product(w.Dry(), to-from, f, w.k, rowsFrom(w.x, from), w.matrix(w.weights, e), kernel.From(y, from*f))
 	})
 }
 

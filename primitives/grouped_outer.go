@@ -112,52 +112,61 @@ func (g groupedOuterOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error
 		outer := outerParts(align, g.Precision)
 		return e.Emit(lowering.KernelSpec{Op: ops.GroupedOuter | ops.Parts, Out: out, In: []lowering.Buf{in[0], in[1], counts}, Dry: counted(likely, outer), Kernel: outer})
 	}
-	outer := orHalf(groupedOuterHalf[array.Brain](align), groupedOuterHalf[array.Half](align), inFloat(groupedOuter[float32](align), groupedOuter[float64](align)))
+	outer := expertOuter(align, inOrder, false)
 	return e.Emit(lowering.KernelSpec{Op: ops.GroupedOuter, Out: out, In: []lowering.Buf{in[0], in[1], counts}, Dry: counted(likely, outer), Kernel: outer})
 }
 
-// groupedOuter returns the kernel. It writes zeros for experts without rows.
-func groupedOuter[T float](align int) exec.Kernel {
+// expertOuter returns the kernel. It writes zeros for experts without rows. Argument `at` follows the first rows, see
+// leftRows, and is the second ones. With right it is the left operand.
+func expertOuter(align, at int, right bool) exec.Kernel {
+	return inNumber(groupedOuter[array.Brain](align, at, right), groupedOuter[array.Half](align, at, right),
+		groupedOuter[float32](align, at, right), groupedOuter[float64](align, at, right))
+}
+
+func groupedOuter[E gemm.Number](align, at int, right bool) exec.Kernel {
 	return func(a *exec.Args) error {
-		if p, n, grain := expertProductsOf[T](a, align); n > 0 {
-			exec.Share(a, n, grain, expertOuters[T]{p})
+		if p, n, grain := expertProductsOf[E](a, align, at, right); n > 0 {
+			exec.Share(a, n, grain, expertOuters[E]{p})
 		}
 		return nil
 	}
 }
 
 // expertProducts are products of experts' rows x, of h elements, and y, of f.
-type expertProducts[E any] struct {
+type expertProducts[E gemm.Number] struct {
 	exec.Taking
 	dry *kernel.Dry
 	zones
-	x, y, w []E
-	h, f    int
+	x, y gemm.Left[E]
+	w    []E
+	h, f int
 }
 
 // expertProductsOf returns the products of a's arguments x, y and the rows of each expert, the number of pieces
 // into which they may be cut, and the number of pieces worth a goroutine. It writes zeros for experts without rows.
-func expertProductsOf[E gemm.Number](a *exec.Args, align int) (p expertProducts[E], pieces, grain int) {
-	h, f := a.In[0].Type.Shape[1], a.In[1].Type.Shape[1]
+func expertProductsOf[E gemm.Number](a *exec.Args, align, at int, right bool) (p expertProducts[E], pieces, grain int) {
+	h, f := a.Out[0].Type.Shape[1], a.Out[0].Type.Shape[2]
 	if h == 0 || f == 0 {
 		return p, 0, 1
 	}
-	p = expertProducts[E]{exec.Taking{}, a.Dry(), zones{data[int32](a.In[2]), align, h}, data[E](a.In[0]), data[E](a.In[1]), data[E](a.Out[0]), h, f}
+	x, y := leftRows[E](a, at), gemm.Left[E]{X: data[E](a.In[at]), Row: a.In[at].Type.Shape[1]}
+	if right {
+		x, y = y, x
+	}
+	p = expertProducts[E]{exec.Taking{}, a.Dry(), zones{data[int32](a.In[at+1]), align, h}, x, y, data[E](a.Out[0]), h, f}
 	for e, n := range p.counts {
 		if n == 0 && a.Dry() == nil {
 			clear(p.w[e*h*f : (e+1)*h*f])
 		}
 	}
-	return p, total(a.In[2]) * h, 1 + dotGrain/f
+	return p, total(a.In[at+1]) * h, 1 + dotGrain/f
 }
 
-type expertOuters[T float] struct{ expertProducts[T] }
+type expertOuters[E gemm.Number] struct{ expertProducts[E] }
 
-func (p *expertOuters[T]) Piece(lo, hi int) {
-	h, f := p.h, p.f
+func (p *expertOuters[E]) Piece(lo, hi int) {
 	p.each(lo, hi, func(e, start, from, to int) {
-		gemm.MultiplyPanels(p.dry, to-from, f, int(p.counts[e]), kernel.From(p.x, start*h+from), 1, h,
-			gemm.Matrix[T]{X: kernel.From(p.y, start*f), Row: f, Col: 1}, kernel.From(p.w, (e*h+from)*f), f, false)
+		gemm.Outer(p.dry, to-from, p.f, int(p.counts[e]), rowsFrom(p.x, start), from, rowsFrom(p.y, start), kernel.From(p.w, (e*p.h+from)*p.f))
 	})
 }
 

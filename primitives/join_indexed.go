@@ -3,7 +3,6 @@ package primitives
 import (
 	"slices"
 
-	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
@@ -140,14 +139,14 @@ func indexed(p *lowering.Peephole, i int, reads readers) ([]int, lowering.Instr,
 		switch in.Op {
 		case ops.GroupedMatMul:
 			t := in.Prim.(groupedMatMulOp).Transpose
-			h.Kernel = inNumber(gatheredProduct[array.Brain](t, in.Align), gatheredProduct[array.Half](t, in.Align), gatheredProduct[float32](t, in.Align), gatheredProduct[float64](t, in.Align))
+			h.Kernel = expertProduct(t, in.Align, afterIndex)
 			h.Dry, h.Packs = counted(likelyRows(p, b, in.In[1]), h.Kernel), expertPacks(p.Bufs[in.In[1]].Type, t, afterIndex)
 		case ops.GroupedSwiGLU:
 			t := in.Prim.(groupedMatMulOp).Transpose
-			h.Kernel = inNumber(groupedSwiGLU[array.Brain](t, in.Align, afterIndex), groupedSwiGLU[array.Half](t, in.Align, afterIndex), groupedSwiGLU[float32](t, in.Align, afterIndex), groupedSwiGLU[float64](t, in.Align, afterIndex))
+			h.Kernel = expertSwiGLU(t, in.Align, afterIndex)
 			h.Dry, h.Packs = counted(likelyRows(p, b, in.In[1]), h.Kernel), expertPacks(p.Bufs[in.In[1]].Type, t, afterIndex, afterIndex+1)
 		case ops.GroupedOuter:
-			h.Kernel = inNumber(gatheredOuter[array.Brain](in.Align, at), gatheredOuter[array.Half](in.Align, at), gatheredOuter[float32](in.Align, at), gatheredOuter[float64](in.Align, at))
+			h.Kernel = expertOuter(in.Align, afterIndex, at == 1)
 			h.Dry = counted(likelyRows(p, b, in.Out[0]), h.Kernel)
 			if at == 1 {
 				op = ops.GroupedOuter | ops.Right

@@ -80,7 +80,7 @@ func joinSwiGLU(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 		return none()
 	}
 	w, t, align := p.Bufs[j.gate.weights].Type, j.gate.op.Transpose, j.gate.Align
-	k := inNumber(groupedSwiGLU[array.Brain](t, align, 1), groupedSwiGLU[array.Half](t, align, 1), groupedSwiGLU[float32](t, align, 1), groupedSwiGLU[float64](t, align, 1))
+	k := expertSwiGLU(t, align, inOrder)
 	return j.others(), j.joined(ops.GroupedSwiGLU, lowering.Host{Dry: counted(likelyRows(p, j.gate.rows, j.gate.weights), k), Packs: expertPacks(w, t, 1, 2), Slabs: []int{1, 2}, Kernel: k}), true
 }
 
@@ -91,7 +91,7 @@ func joinSwiGLUBlocks(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool)
 	if !ok || p.Bufs[j.gate.weights].Type.DType != p.Bufs[j.up.weights].Type.DType {
 		return none()
 	}
-	k := groupedSwiGLUBlocks(j.gate.Align, 1, roundedInOrder)
+	k := groupedSwiGLUBlocks(j.gate.Align, inOrder, roundedInOrder)
 	rows := oneExpert(p.Bufs[j.gate.rows].Type, p.Bufs[j.gate.weights].Type)
 	return j.others(), j.joined(ops.GroupedSwiGLU|ops.Blocks, lowering.Host{Dry: counted(rows, k), Slabs: []int{1, 2}, Kernel: k}), true
 }

@@ -13,6 +13,10 @@ const gatheredCols = 64
 // Product sets y = x·b. x is m by k, b is k by n, and the rows of y are consecutive. y
 // has the bits of MultiplyPanels.
 func Product[E Number](dry *kernel.Dry, m, n, k int, x Left[E], b Matrix[E], y []E) {
+	if x.At == nil {
+		MultiplyPanels(dry, m, n, k, x.X, x.Row, 1, b, y, n, false)
+		return
+	}
 	s, do := spaceOf[E](dry)
 	defer s.release()
 	rows := x.rowsAtOnce(m, k)
@@ -27,6 +31,10 @@ func Product[E Number](dry *kernel.Dry, m, n, k int, x Left[E], b Matrix[E], y [
 // k rows, those in y of n elements. The rows of w are consecutive. w has the bits of
 // MultiplyPanels.
 func Outer[E Number](dry *kernel.Dry, m, n, k int, x Left[E], from int, y Left[E], w []E) {
+	if x.At == nil && y.At == nil {
+		MultiplyPanels(dry, m, n, k, kernel.From(x.X, from), 1, x.Row, Matrix[E]{X: y.X, Row: y.Row, Col: 1}, w, n, false)
+		return
+	}
 	s, do := spaceOf[E](dry)
 	defer s.release()
 	xCols, yCols := x.colsAtOnce(m, k), y.colsAtOnce(n, k)
