@@ -53,7 +53,7 @@ type tuning struct {
 // *lm.InterruptedError. When ctx ends, it returns at once. In a job of several processes, all must call Run and
 // share the folder Out; the first one writes.
 func Run(ctx, stop context.Context, m *models.Model, c *checkpoint.Checkpoint, o Options) (r Result, err error) {
-	t := &tuning{o: o, m: m, c: c, first: true}
+	t := &tuning{o: o, m: m, c: c}
 	r, err = t.train(ctx, stop)
 	if err = errors.Join(err, t.close()); err != nil {
 		err = fmt.Errorf("finetune: %w", err)
@@ -78,14 +78,11 @@ func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
 	if err := t.o.check(); err != nil {
 		return r, err
 	}
-	if t.o.World != nil {
-		info, err := t.o.World.Info()
-		if err != nil {
-			return r, err
-		}
-		t.first = info.First()
+	job, err := t.o.World.Info()
+	if err != nil {
+		return r, err
 	}
-	if t.o.Stdout == nil || !t.first {
+	if t.first = job.First(); t.o.Stdout == nil || !t.first {
 		t.o.Stdout = io.Discard
 	}
 	if t.o.Merge != "" {
@@ -121,10 +118,8 @@ func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
 		return r, err
 	}
 	loop := t.loop()
-	if t.o.World != nil {
-		if err := t.o.World.Same(ctx, loop.Saves.Facts); err != nil {
-			return r, err
-		}
+	if err := t.o.World.Same(ctx, loop.Saves.Facts); err != nil {
+		return r, err
 	}
 	step := t.step()
 	p, err := step.Trace(t.o.Mesh)

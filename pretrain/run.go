@@ -47,15 +47,11 @@ type Options struct {
 // returns an *lm.InterruptedError. When ctx ends, it returns at once. In a job of several processes, all must call
 // Run with the same settings.
 func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
-	first := true
-	if o.World != nil {
-		info, err := o.World.Info()
-		if err != nil {
-			return err
-		}
-		first = info.First()
+	job, err := o.World.Info()
+	if err != nil {
+		return err
 	}
-	if o.Stdout == nil || !first {
+	if o.Stdout == nil || !job.First() {
 		o.Stdout = io.Discard
 	}
 	tok, file, err := s.tokenizer()
@@ -149,14 +145,12 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 		loop.Saves.Facts["-replay"] = o.Replay
 	}
 	if o.Record != "" {
-		if err := (train.Routes{Path: o.Record}).Begin(&loop.Saves, from, first); err != nil {
+		if err := (train.Routes{Path: o.Record}).Begin(&loop.Saves, from, job.First()); err != nil {
 			return fmt.Errorf("pretrain: %w", err)
 		}
 	}
-	if o.World != nil {
-		if err := o.World.Same(ctx, loop.Saves.Facts); err != nil {
-			return err
-		}
+	if err := o.World.Same(ctx, loop.Saves.Facts); err != nil {
+		return err
 	}
 	all, active := nn.Count(p.Params, m.TopK)
 	fmt.Fprintf(o.Stdout, "text: %s\n", src.about)
@@ -186,7 +180,7 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 	}
 	t.Done = func(ctx context.Context, d *lm.Done) error {
 		weights, err := d.Weights(ctx)
-		if err != nil || !first {
+		if err != nil || !job.First() {
 			return err
 		}
 		names, err := s.save(o.Out, p.Params, weights, src)

@@ -85,11 +85,11 @@ func (l *Loop) Run(ctx, stop context.Context, r *Run) (*Ended, error) {
 	if err := l.Saves.Meet(ctx, r); err != nil {
 		return e, err
 	}
-	first, err := r.first()
+	job, err := r.world.World.Info()
 	if err != nil {
 		return e, err
 	}
-	out, err := l.Figures.open(first, l.Saves.done, l.Steps, &e.History)
+	out, err := l.Figures.open(job.First(), l.Saves.done, l.Steps, &e.History)
 	if err != nil {
 		return e, err
 	}
@@ -111,7 +111,7 @@ func (l *Loop) Run(ctx, stop context.Context, r *Run) (*Ended, error) {
 		return e, errors.Join(err, drawn)
 	}
 	e.failed(drawn)
-	failed, err := r.any(ctx, e.Unwritten != nil)
+	failed, err := r.world.World.Any(ctx, e.Unwritten != nil)
 	if failed && e.Unwritten == nil {
 		e.Unwritten = &world.ElsewhereError{What: "could not write"}
 	}
@@ -139,7 +139,7 @@ func (l *Loop) check(r *Run) error {
 func (l *Loop) run(ctx, stop context.Context, r *Run, out *outputs, e *Ended) (err error) {
 	for n := e.Steps + 1; n <= l.Steps; n++ {
 		e.failed(l.Saves.poll(ctx))
-		if e.Stopped, err = r.any(ctx, stop.Err() != nil || e.Unwritten != nil); err != nil {
+		if e.Stopped, err = r.world.World.Any(ctx, stop.Err() != nil || e.Unwritten != nil); err != nil {
 			return err
 		}
 		if e.Stopped {

@@ -260,23 +260,6 @@ func (r *Run) spent() (compute, exchange, waiting time.Duration) {
 	return compute / n, exchange / n, waiting / n
 }
 
-// first reports whether this process writes for all of them.
-func (r *Run) first() (bool, error) {
-	if r.world.World == nil {
-		return true, nil
-	}
-	i, err := r.world.World.Info()
-	return i.First(), err
-}
-
-// any reports whether any process passes yes.
-func (r *Run) any(ctx context.Context, yes bool) (bool, error) {
-	if r.world.World == nil {
-		return yes, nil
-	}
-	return r.world.World.Any(ctx, yes)
-}
-
 // scalar returns a result's number, or 0 for a missing result.
 func (r *Run) scalar(ctx context.Context, d *runtime.Array) (float64, error) {
 	if d == nil {

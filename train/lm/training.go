@@ -60,15 +60,6 @@ type Done struct {
 	Loss func(context.Context) (float64, error)
 }
 
-// writes reports whether this process writes for all of them.
-func writes(cfg gomoe.Config) (bool, error) {
-	if cfg.World == nil {
-		return true, nil
-	}
-	info, err := cfg.World.Info()
-	return info.First(), err
-}
-
 // InterruptedError reports a run ended by stop before its last step, in this process or another one. It wraps
 // context.Canceled.
 type InterruptedError struct {
@@ -92,10 +83,11 @@ func (i *InterruptedError) Unwrap() error { return context.Canceled }
 // must call it.
 func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error) {
 	loop := &t.Loop
-	first, err := writes(t.Config)
+	job, err := t.Config.World.Info()
 	if err != nil {
 		return nil, err
 	}
+	first := job.First() // this process writes for all of them
 	if t.Stdout == nil || !first {
 		t.Stdout = io.Discard
 	}
@@ -196,11 +188,9 @@ func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error
 	if !ended.Stopped && ended.Unwritten == nil {
 		return ended, err
 	}
-	if t.Config.World != nil {
-		// The launcher may kill all ranks after the first one exits with an error, while another is still writing. If
-		// writing takes longer than the deadline, the others exit before it.
-		t.Config.World.Any(ctx, false)
-	}
+	// The launcher may kill all ranks after the first one exits with an error, while another is still writing. If
+	// writing takes longer than the deadline, the others exit before it.
+	t.Config.World.Any(ctx, false)
 	if err == nil {
 		err = &InterruptedError{ended.Steps, loop.Steps, ended.Steps > 0 && loop.Saves.Every > 0}
 	}

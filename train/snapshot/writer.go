@@ -174,11 +174,9 @@ func (w *Writer) Poll(ctx context.Context) (done bool, err error) {
 		default:
 			busy = true
 		}
-		if w.Folder.World != nil {
-			var err error
-			if busy, err = w.Folder.World.Any(ctx, busy); err != nil {
-				return false, errors.Join(w.failed(err), w.Abandon(err))
-			}
+		busy, err := w.Folder.World.Any(ctx, busy)
+		if err != nil {
+			return false, errors.Join(w.failed(err), w.Abandon(err))
 		}
 		if busy {
 			return false, nil
