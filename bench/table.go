@@ -78,7 +78,7 @@ func (r report) writeMemory(b *strings.Builder) {
 			b.WriteString("\n## Memory\n\nWhat a process holds of its own after the first token, beside the mapped file; gomoe's without its planned caches.\n\n| workload | gomoe | peer | peer's |\n|---|--:|---|--:|\n")
 			began = true
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", x.Title, memory.Format(float64(x.GomoeResident)), x.Peer, memory.Format(float64(x.OtherResident)))
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", x.Title, memory.Format(x.GomoeResident), x.Peer, memory.Format(x.OtherResident))
 	}
 }
 

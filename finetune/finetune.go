@@ -96,7 +96,7 @@ func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
 		}
 	}
 	saves := &t.o.Saves
-	saves.Folder.Path, saves.Made = filepath.Join(t.o.Out, "checkpoints"), []string{filepath.Join(t.o.Out, peft.FileName)}
+	saves.Folder.Path, saves.Made = lm.Checkpoints(t.o.Out), []string{filepath.Join(t.o.Out, peft.FileName)}
 	if t.o.All {
 		saves.Made = []string{t.model()}
 	}
@@ -146,13 +146,13 @@ func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
 	cfg := t.o.Config
 	cfg.Place, cfg.Keep = lm.Places(cfg.Mesh, inputs()...), gomoe.Off // packed copies of the weights would take as much memory as the weights
 	run := lm.Training{
-		Program: p, Config: cfg, Advice: advice, Loop: *loop, Seed: t.o.Seed, Metrics: t.o.Metrics, Unit: "token", Stdout: t.o.Stdout,
-		Lighter: step.Lighter(cfg, step, func(setting, value string) string {
+		Step: step, Program: p, Config: cfg, Out: t.o.Out, Loop: *loop, Seed: t.o.Seed, Metrics: t.o.Metrics, Unit: "token", Stdout: t.o.Stdout,
+		Lighter: lm.Lighter{Advice: advice, Name: func(setting, value string) string {
 			if setting == "microbatches" {
 				return "-microbatches " + value
 			}
 			return "" // no flag sets it
-		}),
+		}},
 		Begun: func(ctx context.Context, b *lm.Begun) (err error) {
 			if err := t.weights(b.Run, p, b.Steps == 0); err != nil || b.Loss == nil {
 				return err
@@ -176,7 +176,7 @@ func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
 		},
 	}
 	if t.held != nil {
-		run.Evaluation, run.HeldOut = step.Evaluation, lm.HeldOut(t.held, t.o.Rows, 0, inputs()...)
+		run.HeldOut = lm.HeldOut(t.held, t.o.Rows, 0, inputs()...)
 	}
 	r.Ended, err = run.Run(ctx, stop)
 	return r, err
@@ -373,9 +373,8 @@ func sampled(tensors []tensor.Tensor) string {
 
 // loop returns the training loop.
 func (t *tuning) loop() *train.Loop {
-	l := &train.Loop{Steps: t.o.Steps, Rate: train.Cosine(t.o.Rate, t.o.Warm, t.o.Steps, 0.1), Tokens: t.o.Rows * t.o.Length, Every: t.o.Every, Saves: t.o.Saves, Figures: t.o.Figures, Remedies: train.Remedies{Lower: "-lr", Find: "add -finite"}}
+	l := &train.Loop{Steps: t.o.Steps, Rate: train.Cosine(t.o.Rate, t.o.Warm, t.o.Steps, 0.1), Every: t.o.Every, Saves: t.o.Saves, Figures: t.o.Figures, Remedies: train.Remedies{Lower: "-lr", Find: "add -finite"}}
 	l.Saves.Facts, l.Saves.Model, l.Saves.Free = t.facts(), []string{"model", "-all", "-rank", "-targets"}, nil
-	l.Figures.Folder = t.o.Out
 	if l.Figures.Title == "" {
 		l.Figures.Title = "Fine-tuning " + filepath.Base(t.c.Path)
 	}

@@ -55,16 +55,16 @@ func (s *Settings) placed(p *train.Program) gomoe.Config {
 	return cfg
 }
 
-// lighter returns the settings that may reduce the memory of a step.
-func (s *Settings) lighter(m *models.Model, o Options, cfg gomoe.Config) []train.Lighter {
+// lighter names the settings that may reduce the memory of a step.
+func (s *Settings) lighter(m *models.Model, o Options) lm.Lighter {
 	narrow := *s
 	narrow.DType = graph.BF16
-	return s.step(m, o).Lighter(cfg, narrow.step(m, o), func(setting, value string) string {
+	return lm.Lighter{Narrow: narrow.step(m, o), Name: func(setting, value string) string {
 		if setting == "microbatches" {
 			return fmt.Sprintf("%q: %s", setting, value)
 		}
 		return fmt.Sprintf("%q: %q", setting, value)
-	})
+	}}
 }
 
 // options returns the element types of computation and weights. Biases used for choosing experts are f32.

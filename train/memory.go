@@ -1,13 +1,9 @@
 package train
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	goruntime "runtime"
-	"strings"
 
-	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/internal/memory"
 	"github.com/gomoe/gomoe/train/snapshot"
 )
@@ -28,19 +24,18 @@ func (m Memory) Total() int64 { return m.State + m.Step + m.Held + m.Saves + m.P
 
 // String gives the sum and its parts; Process and Model are combined.
 func (m Memory) String() string {
-	text := func(n int64) string { return memory.Format(float64(n)) }
 	ranks := "1 rank"
 	if m.Ranks != 1 {
 		ranks = fmt.Sprintf("%d ranks", m.Ranks)
 	}
-	s := fmt.Sprintf("%s for %s: state %s, step %s", text(m.Total()), ranks, text(m.State), text(m.Step))
+	s := fmt.Sprintf("%s for %s: state %s, step %s", memory.Format(m.Total()), ranks, memory.Format(m.State), memory.Format(m.Step))
 	if m.Held > 0 {
-		s += ", held-out " + text(m.Held)
+		s += ", held-out " + memory.Format(m.Held)
 	}
 	if m.Saves > 0 {
-		s += ", saves " + text(m.Saves)
+		s += ", saves " + memory.Format(m.Saves)
 	}
-	return s + ", rest " + text(m.Process+m.Model)
+	return s + ", rest " + memory.Format(m.Process+m.Model)
 }
 
 // Memory returns the memory use of the run, including evaluations and the copies made for saving.
@@ -71,54 +66,4 @@ func (r *Run) Memory(saves *Saves, held ...*Evaluation) Memory {
 		}
 	}
 	return m
-}
-
-// Lighter is a setting that reduces the memory of a step.
-type Lighter struct {
-	Setting string // as the user gives it, such as -remat all
-	// Program returns the step with this setting, and its placement.
-	Program func() (*Program, gomoe.Config, error)
-}
-
-// Lightest extends a *gomoe.TooLargeError with the memory needed under other settings, listing those which can be
-// planned and need less. It returns other errors unchanged. now is the current step, and cfg its placement. When
-// ctx ends, compilation stops, and Lightest returns the cause.
-func Lightest(ctx context.Context, err error, now *Program, cfg gomoe.Config, settings []Lighter) error {
-	var tooLarge *gomoe.TooLargeError
-	if !errors.As(err, &tooLarge) {
-		return err
-	}
-	takes := func(p *Program, cfg gomoe.Config) (int64, error) {
-		cfg, err := p.Placed(cfg)
-		if err != nil {
-			return 0, err
-		}
-		plan, err := gomoe.Compile(ctx, p.Program, cfg)
-		if err != nil {
-			return 0, err
-		}
-		m := plan.Report(goruntime.GOMAXPROCS(0)).Mem
-		return m.OfRanks(tooLarge.Ranks), nil
-	}
-	all, wrong := takes(now, cfg)
-	if wrong != nil && ctx.Err() == nil {
-		return err
-	}
-	var list []string
-	for _, s := range settings {
-		p, cfg, wrong := s.Program()
-		if wrong != nil {
-			continue // the setting does not apply
-		}
-		if n, wrong := takes(p, cfg); wrong == nil && n < all {
-			list = append(list, fmt.Sprintf("%s (%s)", s.Setting, memory.Format(float64(n))))
-		}
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if len(list) == 0 {
-		return err
-	}
-	return fmt.Errorf("%w; with its inputs the step takes %s, and less with %s", err, memory.Format(float64(all)), strings.Join(list, ", "))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/gomoe/gomoe/internal/measure"
+	"github.com/gomoe/gomoe/internal/memory"
 	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/jaccl/job/environ"
 	"github.com/gomoe/gomoe/world"
@@ -142,7 +143,7 @@ func (b *collectives) check() error {
 		{fmt.Sprintf("-tokens %d -hidden %d -top-k %d", b.moe.tokens, b.moe.width, b.moe.topK), 2 * float64(b.moe.tokens) * float64(b.ranks) * float64(b.moe.width) * float64(2+3*b.moe.topK)},
 	} {
 		if need.bytes > float64(*b.memory) {
-			return usagef("%s: %s would need about %.3g GiB, and -memory allows %v", need.flags, plural(b.ranks, "rank"), need.bytes/(1<<30), b.memory)
+			return usagef("%s: %s would need about %s, and -memory allows %v", need.flags, plural(b.ranks, "rank"), memory.Format(need.bytes), b.memory)
 		}
 	}
 	return nil

@@ -97,13 +97,13 @@ func (p *progress) print(done, total int64) {
 	p.done = done
 	if now := time.Now(); now.Sub(p.last) >= time.Second && done < total {
 		p.last = now
-		fmt.Fprintf(p.to, "%d%% of %s\n", done*100/max(total, 1), memory.Format(float64(total)))
+		fmt.Fprintf(p.to, "%d%% of %s\n", done*100/max(total, 1), memory.Format(total))
 	}
 }
 
 // end prints the total number of bytes written.
 func (p *progress) end() {
 	if s := time.Since(p.began).Seconds(); p.done > 0 {
-		fmt.Fprintf(p.to, "%s in %.1f s\n", memory.Format(float64(p.done)), s)
+		fmt.Fprintf(p.to, "%s in %.1f s\n", memory.Format(p.done), s)
 	}
 }

@@ -196,8 +196,8 @@ func roomText(g *generate.Generator) string {
 		of = fmt.Sprintf(" for each of %d sequences", n)
 	}
 	if m.Mapped > 0 {
-		mapped = fmt.Sprintf(" (%s of them in the model's files)", memory.Format(float64(m.Mapped)))
+		mapped = fmt.Sprintf(" (%s of them in the model's files)", memory.Format(m.Mapped))
 	}
 	return fmt.Sprintf("room for %d positions%s; a rank takes %s: weights %s%s, caches %s, the largest step %s", g.Room(), of,
-		memory.Format(float64(m.Weights+m.Caches+m.Step)), memory.Format(float64(m.Weights)), mapped, memory.Format(float64(m.Caches)), memory.Format(float64(m.Step)))
+		memory.Format(m.Weights+m.Caches+m.Step), memory.Format(m.Weights), mapped, memory.Format(m.Caches), memory.Format(m.Step))
 }

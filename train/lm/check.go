@@ -91,7 +91,7 @@ func (c Command) firstStep(ctx context.Context, o *Options, m sharding.Mesh, cor
 	cfg := o.Config(m)
 	run, err := train.Open(ctx, p, cfg)
 	if err != nil {
-		return nil, train.Lightest(ctx, err, p, cfg, c.lighter(step, o))
+		return nil, step.Lighter(ctx, err, cfg, c.lighter(o))
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
 	if err := run.Init(ctx, o.Seed); err != nil {

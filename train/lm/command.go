@@ -176,18 +176,18 @@ func (c Command) Run(ctx, stop context.Context, args []string, stdout io.Writer)
 
 // train runs the training. However it ends, the metrics and the picture contain all completed steps.
 func (c Command) train(ctx, stop context.Context, o *Options, corpus *Bytes, stdout io.Writer) (err error) {
-	step, cfg := c.step(o), o.Config(o.Mesh)
+	step := c.step(o)
 	p, err := step.Trace(o.Mesh)
 	if err != nil {
 		return err
 	}
 	c.describe(stdout, o, corpus, p.Params)
 	t := Training{
-		Program: p, Config: cfg, Lighter: c.lighter(step, o), Seed: o.Seed, Metrics: o.Metrics, Unit: "byte", Stdout: stdout,
+		Step: step, Program: p, Config: o.Config(o.Mesh), Lighter: c.lighter(o), Out: o.Out, Seed: o.Seed, Metrics: o.Metrics, Unit: "byte", Stdout: stdout,
 		Loop: train.Loop{
-			Steps: o.Steps, Rate: train.Cosine(o.Rate, o.Warmup, o.Steps, 0.1), Tokens: o.Rows * o.Length, Every: o.Eval, Batch: corpus.Parts,
+			Steps: o.Steps, Rate: train.Cosine(o.Rate, o.Warmup, o.Steps, 0.1), Every: o.Eval, Batch: corpus.Parts,
 			Saves:    o.saves(),
-			Figures:  train.Figures{Folder: o.Out, Draw: c.Draw, Title: c.Name + ", mesh " + Describe(o.Mesh), Entropy: corpus.Entropy},
+			Figures:  train.Figures{Draw: c.Draw, Title: c.Name + ", mesh " + Describe(o.Mesh), Entropy: corpus.Entropy},
 			Remedies: train.Remedies{Lower: "-lr", Find: "add -finite"},
 		},
 		Done: func(ctx context.Context, d *Done) error { return c.finish(ctx, stop, o, d, p.Params, stdout) },
@@ -202,7 +202,6 @@ func (c Command) train(ctx, stop context.Context, o *Options, corpus *Bytes, std
 		fmt.Fprintf(os.Stderr, "%s: %s\n", c.Name, quoted.Message(err.Error()))
 	}
 	if o.Eval > 0 {
-		t.Evaluation = step.Evaluation
 		t.HeldOut = func(ctx context.Context, e *train.Evaluation) (float64, error) {
 			return e.Scalar(ctx, "loss", corpus.Held)
 		}
@@ -263,11 +262,11 @@ func (c Command) describe(w io.Writer, o *Options, corpus *Bytes, params []nn.Pa
 	fmt.Fprintf(w, "mesh: %s %s, %d tokens per step, computing in %s\n", Describe(o.Mesh), where, o.Rows*o.Length, o.DType.Is)
 }
 
-// lighter returns the flags that may reduce the memory of the step.
-func (c Command) lighter(step Step, o *Options) []train.Lighter {
+// lighter names the flags that may reduce the memory of the step.
+func (c Command) lighter(o *Options) Lighter {
 	narrow := *o
 	narrow.DType.Is = "bf16"
-	return step.Lighter(o.Config(o.Mesh), c.step(&narrow), func(setting, value string) string { return "-" + setting + " " + value })
+	return Lighter{Narrow: c.step(&narrow), Name: func(setting, value string) string { return "-" + setting + " " + value }}
 }
 
 // finish saves the model and generates a sample.

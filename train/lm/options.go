@@ -207,7 +207,7 @@ func (o *Options) Config(m sharding.Mesh) gomoe.Config {
 // saves configures checkpoints, and the settings that must match when resuming.
 func (o *Options) saves() train.Saves {
 	return train.Saves{
-		Folder: snapshot.Folder{Path: filepath.Join(o.Out, "checkpoints"), Keep: o.Keep}, Every: o.SaveEvery, Resume: o.Resume, Overwrite: o.Overwrite,
+		Folder: snapshot.Folder{Path: Checkpoints(o.Out), Keep: o.Keep}, Every: o.SaveEvery, Resume: o.Resume, Overwrite: o.Overwrite,
 		Facts: o.Facts, Model: o.sizes, Made: []string{filepath.Join(o.Out, safetensors.FileName)},
 		Free: strings.Fields("-check -compare -deadline -eval -finite -keep -overlap -overwrite -prompt -remat -resume -sample -save-every -temperature"),
 	}

@@ -51,5 +51,5 @@ func (c Command) room(o *Options, m sharding.Mesh, ranks int, can memory.Limit) 
 		}
 		f.Value.Set(given)
 	})
-	return fmt.Errorf("%s needs at least %s of memory for the %d ranks in this process, and %s can be had (%s); want less, or more processes", what, memory.Format(need), ranks, memory.Format(float64(can.Bytes)), can.By)
+	return fmt.Errorf("%s needs at least %s of memory for the %d ranks in this process, and %s can be had (%s); want less, or more processes", what, memory.Format(need), ranks, memory.Format(can.Bytes), can.By)
 }

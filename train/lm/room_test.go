@@ -35,7 +35,7 @@ func TestRoom(t *testing.T) {
 	c, o, _ := setup(t, args...)
 	err := c.room(o, o.Mesh, 4, memory.Limit{Bytes: 1 << 20, By: "a limit"})
 	require.ErrorContains(t, err, "-width 4096: the model needs at least ")
-	require.ErrorContains(t, err, " for the 4 ranks in this process, and 1 MiB can be had (a limit)")
+	require.ErrorContains(t, err, " for the 4 ranks in this process, and 1.0 MiB can be had (a limit)")
 	require.Equal(t, []int{4096, 16}, []int{c.Model.(*toy).width, o.Rows})
 	require.NoError(t, c.room(o, o.Mesh, 4, memory.Limit{Bytes: math.MaxInt64}))
 }
