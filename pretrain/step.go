@@ -21,7 +21,7 @@ func (s *Settings) step(m *models.Model, o Options) lm.Step {
 		Forward: func(scope *nn.Scope, tokens *graph.Value) *graph.Value { return m.Forward(scope, tokens, &nn.Step{}) },
 		TopK:    m.TopK, Rows: s.Batch, Length: s.Length, Balance: s.Balance, ZLoss: s.ZLoss,
 		Train: train.Config{
-			Optimizer: s.optimizer(), Model: s.options(), Zero: train.Zero(strings.TrimPrefix(s.Zero, "off")),
+			Optimizer: s.optimizer(), Model: s.options(), Zero: s.Zero,
 			Even: s.Even, Stochastic: s.Optimizer.Stochastic, Microbatches: s.Microbatches,
 		},
 	}
@@ -69,8 +69,7 @@ func (s *Settings) lighter(m *models.Model, o Options) lm.Lighter {
 
 // options returns the element types of computation and weights. Biases used for choosing experts are f32.
 func (s *Settings) options() nn.Options {
-	remat := nn.Remat(strings.TrimPrefix(s.Remat, "off"))
-	return nn.Options{DType: s.DType, Remat: remat, Masters: s.Masters, Stored: func(p nn.Param) (nn.Form, error) {
+	return nn.Options{DType: s.DType, Remat: s.Remat, Masters: s.Masters, Stored: func(p nn.Param) (nn.Form, error) {
 		if s.Masters || strings.HasSuffix(p.Name, "e_score_correction_bias") {
 			return nn.Form{DType: graph.F32}, nil
 		}

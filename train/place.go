@@ -17,6 +17,9 @@ const (
 	ZeroWeights Zero = "weights" // the weights as well, gathering them where the model uses them
 )
 
+// String returns off for ZeroOff.
+func (z Zero) String() string { return or(string(z), "off") }
+
 // moments returns the placement of optimiser state for a parameter placed as given. Each dimension lists its mesh
 // axes, separated by dots.
 func (s *Step) moments(place []string, rank int) []string {

@@ -36,15 +36,7 @@ func (t *tool) quantizeCommand() *ffcli.Command {
 func (t *tool) filesCommand(name, usage, short, long string, typed bool) *ffcli.Command {
 	fs := t.flags(name)
 	var o convert.Options
-	fs.Func("type", "element `type` of matrices: f32, f16, bf16, q8_0, q6_k, q4_k or mxfp4", func(s string) error {
-		for _, d := range convert.Types() {
-			if d.String() == s {
-				o.Type = d
-				return nil
-			}
-		}
-		return fmt.Errorf("want one of %s", quoted.Words(convert.Types()))
-	})
+	fs.Func("type", "element `type` of matrices: f32, f16, bf16, q8_0, q6_k, q4_k or mxfp4", quoted.OneOf[graph.DType]{To: &o.Type, Of: convert.Types()}.Set)
 	mlx := fs.Bool("mlx", false, "write a folder in MLX's layout")
 	bits := fs.Int("bits", 0, "with -mlx: `n`umber of bits, 4 or 8, of the integers that matrices become; -type is then that of their scales and biases")
 	group := fs.Int("group-size", 64, "with -bits: how many numbers, 32, 64 or 128, have one scale and one bias")

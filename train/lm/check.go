@@ -8,6 +8,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/train"
@@ -28,7 +29,7 @@ type tolerances struct{ loss, norm, gradient float64 }
 //
 // With -exact nothing differs.
 func (o *Options) allowed() tolerances {
-	tp, bf16 := o.Mesh.Size("tp") > 1, o.DType.Is == "bf16"
+	tp, bf16 := o.Mesh.Size("tp") > 1, o.DType == graph.BF16
 	switch {
 	case o.Exact:
 		return tolerances{}

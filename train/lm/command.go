@@ -259,13 +259,13 @@ func (c Command) describe(w io.Writer, o *Options, corpus *Bytes, params []nn.Pa
 	fmt.Fprintf(w, "text: %s\n", corpus)
 	fmt.Fprintf(w, "byte-unigram entropy: %.4f nats (%.3f bits) per byte\n", corpus.Entropy, bits)
 	fmt.Fprintf(w, "model: %d layers, %d experts of which %d per token, %d weights of which %d per token\n", size.Layers, size.Experts, size.TopK, all, active)
-	fmt.Fprintf(w, "mesh: %s %s, %d tokens per step, computing in %s\n", Describe(o.Mesh), where, o.Rows*o.Length, o.DType.Is)
+	fmt.Fprintf(w, "mesh: %s %s, %d tokens per step, computing in %s\n", Describe(o.Mesh), where, o.Rows*o.Length, o.DType)
 }
 
 // lighter names the flags that may reduce the memory of the step.
 func (c Command) lighter(o *Options) Lighter {
 	narrow := *o
-	narrow.DType.Is = "bf16"
+	narrow.DType = graph.BF16
 	return Lighter{Narrow: c.step(&narrow), Name: func(setting, value string) string { return "-" + setting + " " + value }}
 }
 
