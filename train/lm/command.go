@@ -19,6 +19,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/data/text"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/interrupt"
 	"github.com/gomoe/gomoe/internal/memory"
 	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/internal/whole"
@@ -328,4 +329,25 @@ func (o *Options) tracePath() string {
 	}
 	ext := filepath.Ext(o.Trace)
 	return fmt.Sprintf("%s.%d%s", strings.TrimSuffix(o.Trace, ext), o.info.Rank, ext)
+}
+
+// reported is an error already written to standard error.
+type reported struct{ error }
+
+func (r *reported) Unwrap() error { return r.error }
+
+// Main runs a Command as a whole program, using the program's arguments, and does not return. The first Ctrl-C or
+// SIGTERM, which batch systems send before killing, ends training after the current step and keeps all results so
+// far; the program then ends by that signal. A second one ends it at once.
+func Main(c Command) {
+	stop := interrupt.Context()
+	stdout := &whole.Output{To: os.Stdout}
+	err := c.Run(context.Background(), stop, os.Args[1:], stdout)
+	if err == nil && stdout.Err != nil {
+		err = fmt.Errorf("standard output: %w", stdout.Err)
+	}
+	if said := (*reported)(nil); err != nil && !errors.As(err, &said) {
+		fmt.Fprintf(os.Stderr, "%s: %s\n", c.Name, quoted.Message(err.Error()))
+	}
+	interrupt.Exit(stop, interrupt.Status(stop, err, world.Status(err)))
 }
