@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -262,7 +263,7 @@ type DivergedError struct {
 }
 
 func (d *DivergedError) Error() string {
-	advice, also := "training has diverged; lower "+or(d.Lower, "the learning rate"), ", or "
+	advice, also := "training has diverged; lower "+cmp.Or(d.Lower, "the learning rate"), ", or "
 	if d.Untrained {
 		advice, also = "nothing was learned before, so the weights to begin with, the batch or a coefficient of the loss is not finite, or too large", "; "
 	}
@@ -270,7 +271,7 @@ func (d *DivergedError) Error() string {
 	if errors.As(d.Cause, &number) {
 		return fmt.Sprintf("step %d: %s: %v", d.Step, advice, d.Cause)
 	}
-	advice += also + or(d.Find, "set runtime.Options.Finite") + " to see which kernel made the first NaN or infinity"
+	advice += also + cmp.Or(d.Find, "set runtime.Options.Finite") + " to see which kernel made the first NaN or infinity"
 	if d.Cause != nil {
 		return fmt.Sprintf("step %d: %s: %v", d.Step, advice, d.Cause)
 	}

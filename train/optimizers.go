@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/gomoe/gomoe/graph"
@@ -20,7 +21,7 @@ type SGDOptions struct {
 // SGD subtracts the learning rate times the momentum, the sum of past gradients decayed by Momentum in every step.
 // Weight decay is added to the gradient, as in PyTorch.
 func SGD(o SGDOptions) Transform {
-	o.Moments = or(o.Moments, graph.F32)
+	o.Moments = cmp.Or(o.Moments, graph.F32)
 	return Chain(Decay(o.Decay, o.DecayOn), func(s *Step, us []*Update) {
 		if o.Momentum == 0 {
 			return
@@ -47,7 +48,7 @@ type LionOptions struct {
 // Lion moves every element of a parameter by the learning rate, in the direction of B1 m + (1-B1) g, and then sets
 // m = B2 m + (1-B2) g. Source: Chen et al., "Symbolic discovery of optimization algorithms" (2023).
 func Lion(o LionOptions) Transform {
-	o.B1, o.B2, o.Moments = or(o.B1, 0.9), or(o.B2, 0.99), or(o.Moments, graph.F32)
+	o.B1, o.B2, o.Moments = cmp.Or(o.B1, 0.9), cmp.Or(o.B2, 0.99), cmp.Or(o.Moments, graph.F32)
 	return Chain(func(s *Step, us []*Update) {
 		for _, u := range us {
 			g, m := u.Take(), s.State(u, "lion", o.Moments)
@@ -67,14 +68,6 @@ type AdamWOptions struct {
 	Moments graph.DType
 }
 
-func or[T comparable](x, usual T) T {
-	var none T
-	if x == none {
-		return usual
-	}
-	return x
-}
-
 // AdamW updates parameters by the moments of their gradients. It comes last in a Chain.
 //
 //	m = B1 m + (1-B1) g,   v = B2 v + (1-B2) g²
@@ -82,7 +75,7 @@ func or[T comparable](x, usual T) T {
 //
 // Source: Loshchilov and Hutter, "Decoupled weight decay regularization" (2019).
 func AdamW(o AdamWOptions) Transform {
-	o.B1, o.B2, o.Eps, o.Moments = or(o.B1, 0.9), or(o.B2, 0.95), or(o.Eps, 1e-8), or(o.Moments, graph.F32)
+	o.B1, o.B2, o.Eps, o.Moments = cmp.Or(o.B1, 0.9), cmp.Or(o.B2, 0.95), cmp.Or(o.Eps, 1e-8), cmp.Or(o.Moments, graph.F32)
 	return func(s *Step, us []*Update) {
 		decays := s.decays(o.DecayOn)
 		for _, u := range us {
@@ -196,7 +189,7 @@ type AdafactorOptions struct {
 // square times the learning rate, which is bounded by 1/√step. Adafactor comes last in a Chain. Source: Shazeer and
 // Stern, "Adafactor: adaptive learning rates with sublinear memory cost" (2018), following PyTorch.
 func Adafactor(o AdafactorOptions) Transform {
-	o.Power, o.Eps1, o.Eps2, o.Clip = or(o.Power, -0.8), or(o.Eps1, 0x1p-23), or(o.Eps2, 1e-3), or(o.Clip, 1)
+	o.Power, o.Eps1, o.Eps2, o.Clip = cmp.Or(o.Power, -0.8), cmp.Or(o.Eps1, 0x1p-23), cmp.Or(o.Eps2, 1e-3), cmp.Or(o.Clip, 1)
 	return func(s *Step, us []*Update) {
 		n := primitives.ConvertElementType(s.Number, graph.F64)
 		weight := primitives.ConvertElementType(primitives.Pow(n, primitives.FullLike(n, o.Power)), graph.F32)
@@ -278,7 +271,7 @@ type MuonOptions struct {
 // axis are gathered first. Source: Jordan et al., "Muon: an optimizer for hidden layers in neural networks" (2024),
 // following PyTorch.
 func Muon(o MuonOptions) Transform {
-	o.Momentum, o.Rounds, o.Moments = or(o.Momentum, 0.95), or(o.Rounds, 5), or(o.Moments, graph.F32)
+	o.Momentum, o.Rounds, o.Moments = cmp.Or(o.Momentum, 0.95), cmp.Or(o.Rounds, 5), cmp.Or(o.Moments, graph.F32)
 	return Chain(func(s *Step, us []*Update) {
 		for _, u := range us {
 			shape := u.Param.Type.Shape

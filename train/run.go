@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -56,7 +57,7 @@ func Open(ctx context.Context, p *Program, cfg gomoe.Config) (*Run, error) {
 	}
 	r := &Run{Job: job, trace: cfg.Trace, before: before, p: p, world: gomoe.Config{World: cfg.World, Mesh: cfg.Mesh, Deadline: cfg.Deadline}, fixed: map[string]*runtime.Array{}, in: map[string]*runtime.Array{}}
 	for i, out := range job.Plan().Out {
-		r.names = append(r.names, or(p.Out[i].Name, out.Name)) // the plan's names differ from the names of inputs
+		r.names = append(r.names, cmp.Or(p.Out[i].Name, out.Name)) // the plan's names differ from the names of inputs
 	}
 	return r, nil
 }

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -190,7 +191,7 @@ const (
 )
 
 // String returns off for ZeroOff.
-func (z Zero) String() string { return or(string(z), "off") }
+func (z Zero) String() string { return cmp.Or(string(z), "off") }
 
 // moments returns the placement of optimiser state for a parameter placed as given. Each dimension lists its mesh
 // axes, separated by dots.
