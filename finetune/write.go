@@ -72,16 +72,16 @@ func (t *tuning) model() string { return filepath.Join(t.o.Out, "model") }
 // writeModel writes the model with all weights trained, replacing one left by an earlier run that this run
 // continues. The earlier one stays until the new one is complete.
 func (t *tuning) writeModel(ctx context.Context, arrays map[string]array.Array) (err error) {
-	beside, remove, err := whole.Scratch(t.o.Out, "model")
+	scratch, remove, err := whole.Scratch(t.o.Out, "model")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	made := filepath.Join(beside, "model")
+	made := filepath.Join(scratch, "model")
 	if err := convert.Model(ctx, made, t.c.Path, convert.Options{Layout: convert.Safetensors, Families: []models.Family{t.m.Family}, Change: collected(replaced(arrays))}); err != nil {
 		return err
 	}
-	earlier := filepath.Join(beside, "earlier")
+	earlier := filepath.Join(scratch, "earlier")
 	none := os.Rename(t.model(), earlier)
 	if none != nil && !errors.Is(none, fs.ErrNotExist) {
 		return none

@@ -138,11 +138,11 @@ func (c Command) Run(ctx, stop context.Context, args []string, stdout io.Writer)
 	if o.info, err = w.Info(); err != nil {
 		return err
 	}
-	if err := c.room(o, o.Mesh, len(o.info.Local), memory.Available()); err != nil {
+	if err := c.checkMemory(o, o.Mesh, len(o.info.Local), memory.Available()); err != nil {
 		return err
 	}
 	if o.Check {
-		if err := c.room(o, sharding.Mesh{}, 1, memory.Available()); err != nil {
+		if err := c.checkMemory(o, sharding.Mesh{}, 1, memory.Available()); err != nil {
 			return err
 		}
 	}

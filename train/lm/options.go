@@ -79,7 +79,7 @@ func (o *Options) flags(f *flag.FlagSet) (mesh, order *string) {
 	f.Uint64Var(&o.Seed, "seed", 1, "of the weights, the batches and the sample")
 	f.IntVar(&o.Length, "seq", 128, "`bytes` per sequence")
 	f.IntVar(&o.Rows, "batch", 16, "`sequences` per step, over all ranks")
-	f.IntVar(&o.Microbatches, "microbatches", 1, "number of `microbatches` per step, run in sequence to save memory; losses that balance experts are then those of a part")
+	f.IntVar(&o.Microbatches, "microbatches", 1, "number of `microbatches` per step, run in sequence to save memory; load-balancing losses are then computed per microbatch")
 	f.IntVar(&o.Eval, "eval", 150, "steps between losses on held-out text; 0 for none")
 	f.IntVar(&o.SaveEvery, "save-every", 0, "`steps` between checkpoints in the folder checkpoints of -out, from which -resume goes on; the last step and an interrupt leave one, too; 0 for none")
 	f.IntVar(&o.Keep, "keep", 2, "the newest `checkpoints` stay, and the one with the smallest held-out loss of those that -save-every and -eval have in common")
@@ -92,9 +92,9 @@ func (o *Options) flags(f *flag.FlagSet) (mesh, order *string) {
 	f.IntVar(&o.Compare, "compare", runtime.DefaultCompare, "`steps` between comparisons of the weights and inputs that processes have in common; 0 compares them before the first step only")
 	o.DType, o.Sums = graph.F32, graph.F32
 	f.Var(DTypes(&o.DType), "dtype", "element `type` to compute in, f32 or bf16; the latter keeps weights, moments, router and losses in f32")
-	f.Var(Remats(&o.Remat), "remat", "`what` the gradient computes again to save memory: off, products (a layer without its products and exchanges) or all (of a layer)")
+	f.Var(Remats(&o.Remat), "remat", "`values` that the gradient recomputes to save memory: off, products (a layer without its products and exchanges) or all (of a layer)")
 	f.Var(SumTypes(&o.Sums), "sums", "element `type` in which ranks add up gradients and other sums: f32, or bf16 or f16, which halve what they exchange and round")
-	f.Var(Zeros(&o.Zero), "zero", "`what` is split over the ranks that split the batch, to save memory: off, moments, or weights (and moments; weights are gathered where they are used)")
+	f.Var(Zeros(&o.Zero), "zero", "`state` split over the ranks that split the batch, to save memory: off, moments, or weights (and moments; weights are gathered where they are used)")
 	f.BoolVar(&o.Exact, "exact", false, "make the loss, the weights and so the whole run bit-identical on every mesh of dp and ep, even when resumed on another; slower")
 	f.TextVar(&o.Overlap, "overlap", o.Overlap, "overlap `collectives` with computation: off or collectives")
 	return mesh, order
@@ -265,9 +265,9 @@ func (o *Options) needs(s Size, m sharding.Mesh) float64 {
 	return 4*(3*s.Weights/float64(m.Ranks())+tokens*(6*float64(s.Layers)*s.Width+Vocab)) + planBytes*float64(s.Layers)
 }
 
-// room returns an error if the model needs more memory than this process can use for its ranks of the mesh. It runs
+// checkMemory returns an error if the model needs more memory than this process can use for its ranks of the mesh. It runs
 // before tracing, and names the flag whose default value would reduce memory the most.
-func (c Command) room(o *Options, m sharding.Mesh, ranks int, can memory.Limit) error {
+func (c Command) checkMemory(o *Options, m sharding.Mesh, ranks int, can memory.Limit) error {
 	all := func() float64 { return float64(ranks) * o.needs(c.Model.Size(), m) }
 	need := all()
 	if need <= float64(can.Bytes) {
