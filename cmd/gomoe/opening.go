@@ -63,7 +63,7 @@ func (m *opening) flags(fs *flag.FlagSet) {
 
 // returnFlags adds the flags for the return path of experts' outputs.
 func returnFlags(fs *flag.FlagSet, exchange *ep.Exchange, wire *graph.DType) {
-	fs.Func("exchange", "how experts' outputs return to their tokens: rows, with the same bits as on one rank, or sum, which sends less; rows if not given", quoted.OneOf[ep.Exchange]{To: exchange, Of: []ep.Exchange{ep.Rows, ep.Sum}}.Set)
+	fs.Func("exchange", "the `form` in which experts' outputs return to their tokens: rows, with the same bits as on one rank, or sum, which sends less; rows if not given", quoted.OneOf[ep.Exchange]{To: exchange, Of: []ep.Exchange{ep.Rows, ep.Sum}}.Set)
 	fs.Func("wire", "element `type` of returned sums, with -exchange sum: f32, bf16 or f16; f32 if not given", lm.SumTypes(wire).Set)
 }
 
