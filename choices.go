@@ -1,43 +1,26 @@
 package gomoe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"math"
-	goruntime "runtime"
 	"slices"
+	"text/tabwriter"
 
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/lowering"
-	"github.com/gomoe/gomoe/lowering/ops"
+	"github.com/gomoe/gomoe/internal/memory"
 	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// Taken holds the memory and traffic of one rank for a step with a Choice. Sizes are in
-// bytes unless stated otherwise.
+// Taken is the Estimate for a step with a Choice.
 type Taken struct {
 	Choice
-	Name  string `json:"choice"` // as Choice.String prints it
-	Wire  string `json:"wire,omitempty"`
-	Total int64  `json:"total"`
-	Arena int64  `json:"arena"`
-	Peak  int64  `json:"peak"` // peak use, inputs and results included
-	// Arrive is the size of the largest receive buffer among the layers, and Rows its
-	// capacity in rows. Pairs is the largest capacity of an array of rows in expert
-	// order.
-	Arrive int64 `json:"arrive"`
-	Rows   int   `json:"rows"`
-	Pairs  int   `json:"pairs"`
-	// Exchanged is the largest contribution of a rank to the collectives of a step.
-	Exchanged int64 `json:"exchanged"`
-	// Changes describes how the results of the forward pass may change; "" means no bit
-	// does. Gradients of weights are summed block by block, in order.
-	Changes string `json:"changes,omitempty"`
-	// Err is the reason why there is no such plan; all sizes are then 0.
-	Err string `json:"error,omitempty"`
+	Estimate
 }
 
 // Choices compiles p for cfg with different ways to run its expert layers and returns the
@@ -58,65 +41,20 @@ func Choices(ctx context.Context, p *graph.Program, cfg Config, wrt ...string) (
 	}
 	var all []Taken
 	for _, c := range l.choices(len(wrt) > 0) {
-		t, err := taken(ctx, p, cfg, c, wrt)
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		if err != nil && len(all) == 0 {
+		e, err := Setting{c.String(), func() (*graph.Program, Config, error) {
+			q, err := c.Program(p)
+			if err == nil && len(wrt) > 0 {
+				q, err = vjp.Grad(q, wrt...)
+			}
+			return q, cfg, err
+		}}.Estimate(ctx)
+		if err != nil && (ctx.Err() != nil || len(all) == 0) {
 			return nil, err
 		}
-		if err != nil {
-			t.Err = err.Error()
-		}
-		t.Changes = l.changes(c)
-		all = append(all, t)
+		e.Changes = l.changes(c)
+		all = append(all, Taken{c, e})
 	}
 	return all, nil
-}
-
-// taken compiles p with the Choice c.
-func taken(ctx context.Context, p *graph.Program, cfg Config, c Choice, wrt []string) (Taken, error) {
-	t := Taken{Choice: c, Name: c.String()}
-	if c.Wire != graph.NoDType {
-		t.Wire = c.Wire.String()
-	}
-	q, err := c.Program(p)
-	if err == nil && len(wrt) > 0 {
-		q, err = vjp.Grad(q, wrt...)
-	}
-	if err != nil {
-		return t, err
-	}
-	plan, err := Compile(ctx, q, cfg)
-	if err != nil {
-		return t, err
-	}
-	r := plan.Report(goruntime.GOMAXPROCS(0))
-	t.Total, t.Arena, t.Peak = r.Mem.Total, r.Mem.Arena, r.Mem.Peak.Live
-	for _, op := range r.Comm.Totals {
-		t.Exchanged += op.Bytes
-	}
-	t.received(plan)
-	return t, nil
-}
-
-// received sets Arrive, Rows and Pairs from the plan and the bodies of its loops.
-func (t *Taken) received(plan *lowering.Plan) {
-	for i := range plan.Bufs {
-		if r := plan.Bufs[i].Spec.Ragged; r != nil {
-			t.Pairs = max(t.Pairs, r.Rows)
-		}
-	}
-	for i := range plan.Instrs {
-		in := &plan.Instrs[i]
-		if in.Loop != nil {
-			t.received(in.Loop.Body)
-		}
-		if _, ok := in.Prim.(primitives.DispatchOp); ok && in.Op == ops.AllToAll {
-			to := plan.Bufs[in.Out[0]].Type
-			t.Arrive, t.Rows = max(t.Arrive, to.Bytes()), max(t.Rows, to.Shape[0])
-		}
-	}
 }
 
 // placedLayer is the expert layer receiving the most rows.
@@ -236,4 +174,34 @@ func (l *placedLayer) changes(c Choice) string {
 		return "close to one rank"
 	}
 	return ""
+}
+
+// WriteChoices writes the results of Choices as a table, followed by the errors of Choices
+// without a plan.
+func WriteChoices(w io.Writer, all []Taken) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "choice\tforward pass\texchanged\tarriving\trows\tin expert order\tarena\tin use\tmemory")
+	for i, x := range all {
+		name := x.Name
+		if i == 0 {
+			name += " (as written)"
+		}
+		if x.Err != "" {
+			fmt.Fprintf(t, "%s\tno plan, see below\t-\t-\t-\t-\t-\t-\t-\n", name)
+			continue
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", name, cmp.Or(x.Changes, "same bits"), memory.Format(x.Exchanged),
+			memory.Format(x.Arrive), x.Rows, x.Pairs, memory.Format(x.Arena), memory.Format(x.Peak), memory.Format(x.Total))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, x := range all {
+		if x.Err != "" {
+			if _, err := fmt.Fprintf(w, "%s: %s\n", x.Choice, x.Err); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

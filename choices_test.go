@@ -112,7 +112,7 @@ func TestChoiceComputesTheSame(t *testing.T) {
 				if c.Changes != "" {
 					most = 1e-5
 				}
-				if c.Choice.Wire.Size() < 4 && c.Wire != "" {
+				if c.Choice.Wire.Size() < 4 && c.Wire != graph.NoDType {
 					most = 0.1
 				}
 				name := fmt.Sprintf("%d copies, mesh %q, tokens %q, %v", copies, at[0], at[1], c.Choice)

@@ -43,7 +43,7 @@ func TestFitMistakes(t *testing.T) {
 	cfg := gomoe.Config{Mesh: mesh}
 	_, _, err = gomoe.Fit(t.Context(), 1<<10, 16*1024, cfg, expertsInBlocks)
 	require.ErrorContains(t, err, "gomoe: fit: a rank takes ")
-	require.ErrorContains(t, err, ", which is the least of all sizes, and 1 KiB are wanted")
+	require.ErrorContains(t, err, ", which is the least of all sizes, and 1024 B are wanted")
 	_, _, err = gomoe.Fit(t.Context(), 0, 1, cfg, expertsInBlocks)
 	require.EqualError(t, err, "gomoe: fit 1 rows in 0 bytes: want at least 1 of each")
 	refused := errors.New("no such weights")

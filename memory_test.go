@@ -13,9 +13,9 @@ import (
 // the memory is taken.
 func TestMemory(t *testing.T) {
 	for _, c := range []struct{ shape, mesh, want string }{
-		{"1048576,1048576", "", "gomoe: program p needs 8 TiB of memory for 1 of the 1 ranks of its mesh in this process, beside its inputs, and "},
-		{"1048576,1048576", "dp=4", "gomoe: program p needs 8 TiB of memory for 4 of the 4 ranks"},
-		{"536870912,1073741824", "", "gomoe: program p needs 4 EiB of memory"},
+		{"1048576,1048576", "", "gomoe: program p needs 8.0 TiB of memory for 1 of the 1 ranks of its mesh in this process, beside its inputs, and "},
+		{"1048576,1048576", "dp=4", "gomoe: program p needs 8.0 TiB of memory for 4 of the 4 ranks"},
+		{"536870912,1073741824", "", "gomoe: program p needs 4.0 EiB of memory"},
 	} {
 		p, err := gomoe.Parse("large.graph", "program p(x f64["+c.shape+"]) {\n y = exp(x)\n return y\n}")
 		require.NoError(t, err)

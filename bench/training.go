@@ -67,7 +67,7 @@ func measureTraining(ctx context.Context, dir string, rounds int, out io.Writer)
 			return err
 		}
 	}
-	if err := t.beside(); err != nil {
+	if err := t.transformers(); err != nil {
 		return err
 	}
 	for _, flags := range []string{"", "-batch 64", "-mesh= -save-every 10", "-mesh= -batch 64 -microbatches 4", "-mesh= -batch 64 -remat all"} {
@@ -78,8 +78,8 @@ func measureTraining(ctx context.Context, dir string, rounds int, out io.Writer)
 	return nil
 }
 
-// beside compares a small OLMoE with transformers.
-func (t *training) beside() error {
+// transformers compares a small OLMoE with transformers.
+func (t *training) transformers() error {
 	python := func(what, dtype string) (side, error) {
 		for _, module := range []string{"transformers", "peft"} {
 			if _, err := python(t.dir, "torch_olmoe.py", module, 2); err != nil {

@@ -53,7 +53,7 @@ type tuning struct {
 // *lm.InterruptedError. When ctx ends, it returns at once. In a job of several processes, all must call Run and
 // share the folder Out; the first one writes.
 func Run(ctx, stop context.Context, m *models.Model, c *checkpoint.Checkpoint, o Options) (r Result, err error) {
-	t := &tuning{o: o, m: m, c: c, first: true}
+	t := &tuning{o: o, m: m, c: c}
 	r, err = t.train(ctx, stop)
 	if err = errors.Join(err, t.close()); err != nil {
 		err = fmt.Errorf("finetune: %w", err)
@@ -78,14 +78,11 @@ func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
 	if err := t.o.check(); err != nil {
 		return r, err
 	}
-	if t.o.World != nil {
-		info, err := t.o.World.Info()
-		if err != nil {
-			return r, err
-		}
-		t.first = info.First()
+	job, err := t.o.World.Info()
+	if err != nil {
+		return r, err
 	}
-	if t.o.Stdout == nil || !t.first {
+	if t.first = job.First(); t.o.Stdout == nil || !t.first {
 		t.o.Stdout = io.Discard
 	}
 	if t.o.Merge != "" {
@@ -99,7 +96,7 @@ func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
 		}
 	}
 	saves := &t.o.Saves
-	saves.Folder.Path, saves.Made = filepath.Join(t.o.Out, "checkpoints"), []string{filepath.Join(t.o.Out, peft.FileName)}
+	saves.Folder.Path, saves.Made = lm.Checkpoints(t.o.Out), []string{filepath.Join(t.o.Out, peft.FileName)}
 	if t.o.All {
 		saves.Made = []string{t.model()}
 	}
@@ -121,10 +118,8 @@ func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
 		return r, err
 	}
 	loop := t.loop()
-	if t.o.World != nil {
-		if err := t.o.World.Same(ctx, loop.Saves.Facts); err != nil {
-			return r, err
-		}
+	if err := t.o.World.Same(ctx, loop.Saves.Facts); err != nil {
+		return r, err
 	}
 	step := t.step()
 	p, err := step.Trace(t.o.Mesh)
@@ -151,13 +146,13 @@ func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
 	cfg := t.o.Config
 	cfg.Place, cfg.Keep = lm.Places(cfg.Mesh, inputs()...), gomoe.Off // packed copies of the weights would take as much memory as the weights
 	run := lm.Training{
-		Program: p, Config: cfg, Advice: advice, Loop: *loop, Seed: t.o.Seed, Metrics: t.o.Metrics, Unit: "token", Stdout: t.o.Stdout,
-		Lighter: step.Lighter(cfg, step, func(setting, value string) string {
+		Step: step, Program: p, Config: cfg, Out: t.o.Out, Loop: *loop, Seed: t.o.Seed, Metrics: t.o.Metrics, Unit: "token", Stdout: t.o.Stdout,
+		Lighter: lm.Lighter{Advice: advice, Name: func(setting, value string) string {
 			if setting == "microbatches" {
 				return "-microbatches " + value
 			}
 			return "" // no flag sets it
-		}),
+		}},
 		Begun: func(ctx context.Context, b *lm.Begun) (err error) {
 			if err := t.weights(b.Run, p, b.Steps == 0); err != nil || b.Loss == nil {
 				return err
@@ -181,7 +176,7 @@ func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
 		},
 	}
 	if t.held != nil {
-		run.Evaluation, run.HeldOut = step.Evaluation, lm.HeldOut(t.held, t.o.Rows, 0, inputs()...)
+		run.HeldOut = lm.HeldOut(t.held, t.o.Rows, 0, inputs()...)
 	}
 	r.Ended, err = run.Run(ctx, stop)
 	return r, err
@@ -378,9 +373,8 @@ func sampled(tensors []tensor.Tensor) string {
 
 // loop returns the training loop.
 func (t *tuning) loop() *train.Loop {
-	l := &train.Loop{Steps: t.o.Steps, Rate: train.Cosine(t.o.Rate, t.o.Warm, t.o.Steps, 0.1), Tokens: t.o.Rows * t.o.Length, Every: t.o.Every, Saves: t.o.Saves, Figures: t.o.Figures, Remedies: train.Remedies{Lower: "-lr", Find: "add -finite"}}
+	l := &train.Loop{Steps: t.o.Steps, Rate: train.Cosine(t.o.Rate, t.o.Warm, t.o.Steps, 0.1), Every: t.o.Every, Saves: t.o.Saves, Figures: t.o.Figures, Remedies: train.Remedies{Lower: "-lr", Find: "add -finite"}}
 	l.Saves.Facts, l.Saves.Model, l.Saves.Free = t.facts(), []string{"model", "-all", "-rank", "-targets"}, nil
-	l.Figures.Folder = t.o.Out
 	if l.Figures.Title == "" {
 		l.Figures.Title = "Fine-tuning " + filepath.Base(t.c.Path)
 	}
@@ -397,4 +391,17 @@ func (t *tuning) loop() *train.Loop {
 		return in, nil
 	}
 	return l
+}
+
+// keyInput is the input u32[2] of a step with dropout.
+const keyInput = "key"
+
+// inputs lists the arrays of a batch used by every program here, each [rows,length].
+func inputs() []string { return append(lm.Inputs(), data.Positions, data.Documents) }
+
+// forward traces the model over sequences of documents that do not attend to each other.
+func (t *tuning) forward(s *nn.Scope, tokens *graph.Value) *graph.Value {
+	input := func(name string) *graph.Value { return s.Tracer().Input(name, graph.I32, tokens.Type.Shape...) }
+	positions := input(data.Positions)
+	return t.m.Forward(s, tokens, &nn.Step{At: positions, Bias: data.Apart(input(data.Documents), graph.F32)})
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/checkpoint/parts"
 	"github.com/gomoe/gomoe/checkpoint/peft"
 	"github.com/gomoe/gomoe/convert"
 	"github.com/gomoe/gomoe/graph"
@@ -19,6 +20,7 @@ import (
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/train"
+	"github.com/gomoe/gomoe/train/snapshot"
 )
 
 // write writes the adapter or all weights, and the merged model. A failed run leaves no merged model, which would
@@ -70,16 +72,16 @@ func (t *tuning) model() string { return filepath.Join(t.o.Out, "model") }
 // writeModel writes the model with all weights trained, replacing one left by an earlier run that this run
 // continues. The earlier one stays until the new one is complete.
 func (t *tuning) writeModel(ctx context.Context, arrays map[string]array.Array) (err error) {
-	beside, remove, err := whole.Scratch(t.o.Out, "model")
+	scratch, remove, err := whole.Scratch(t.o.Out, "model")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	made := filepath.Join(beside, "model")
+	made := filepath.Join(scratch, "model")
 	if err := convert.Model(ctx, made, t.c.Path, convert.Options{Layout: convert.Safetensors, Families: []models.Family{t.m.Family}, Change: collected(replaced(arrays))}); err != nil {
 		return err
 	}
-	earlier := filepath.Join(beside, "earlier")
+	earlier := filepath.Join(scratch, "earlier")
 	none := os.Rename(t.model(), earlier)
 	if none != nil && !errors.Is(none, fs.ErrNotExist) {
 		return none
@@ -148,4 +150,37 @@ func collected(f change) change {
 		}
 		return f(p, expert, row, rows)
 	}
+}
+
+// saved describes checkpoints as a model with all weights trained, or as an adapter.
+func (t *tuning) saved(params []nn.Param) (m *snapshot.Model, err error) {
+	m = &snapshot.Model{}
+	name := peft.TensorName
+	if t.o.All {
+		name = nameInFiles
+		m.Files, err = convert.Describe(t.c, graph.F32, t.m.Family)
+	} else {
+		m.Files, err = peft.Describe(t.adapter(), t.adapters)
+	}
+	for _, p := range params {
+		halves := 0
+		if t.c.Config.GGUF() && (t.o.All || strings.HasSuffix(p.Name, nn.LoRAB)) {
+			halves = t.m.Rotated(p)
+		}
+		m.Tensors = append(m.Tensors, parts.Tensor{Array: p.Name, Name: name(p.Name), Halves: halves})
+	}
+	return m, err
+}
+
+// nameInFiles returns a parameter's name in a folder of safetensors files, with a star for the number of an expert.
+func nameInFiles(param string) string {
+	if strings.Contains(param, "*") {
+		return param
+	}
+	return models.MLXName(nn.Param{Name: param})
+}
+
+// adapter returns the adapter's description.
+func (t *tuning) adapter() peft.Adapter {
+	return peft.Adapter{LoRA: t.o.LoRA, Base: t.c.Path, Layout: t.m.Family.Adapters}
 }

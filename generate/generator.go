@@ -274,7 +274,7 @@ func (g *Generator) fits(weights map[string]*models.Weight, can memory.Limit) er
 		what = fmt.Sprintf("caches of %d sequences with room for %d positions each", g.o.Sequences, g.o.Room)
 	}
 	return fmt.Errorf("generate: weights, steps and %s take %s in this process, of which the caches of all ranks are %s, and %s can be had (%s); make less room, or spread the model over more processes",
-		what, memory.Format(need), memory.Format(caches), memory.Format(float64(can.Bytes)), can.By)
+		what, memory.Format(need), memory.Format(caches), memory.Format(can.Bytes), can.By)
 }
 
 // Room returns the capacity of a sequence's caches in positions.

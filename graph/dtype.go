@@ -89,6 +89,15 @@ func (d DType) String() string {
 	return fmt.Sprintf("dtype(%d)", uint8(d))
 }
 
+// MarshalText returns the name.
+func (d DType) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads a name.
+func (d *DType) UnmarshalText(text []byte) (err error) {
+	*d, err = ParseDType(string(text))
+	return err
+}
+
 // Size returns the bytes that one element takes. It is 0 for types in blocks, because
 // their elements have no memory of their own.
 func (d DType) Size() int {

@@ -117,11 +117,3 @@ total all_sum: 1, 256 B
 		t.Errorf("report of an empty plan:\n%s", empty)
 	}
 }
-
-func TestBytes(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 B", 10239: "10239 B", 10240: "10.0 KiB", 1000 << 10: "1.0 MiB", 5 << 30: "5.0 GiB", 1<<63 - 1: "8.0 EiB"} {
-		if got := Bytes(n); got != want {
-			t.Errorf("Bytes(%d) is %q, want %q", n, got, want)
-		}
-	}
-}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/gomoe/gomoe/internal/memory"
 )
 
 // reported is the number of buffers listed by String.
@@ -16,17 +18,17 @@ func (r *Report) String() string {
 	m := r.Mem
 	scratch := ""
 	if m.Kept > 0 {
-		scratch += ", kept " + Bytes(m.Kept)
+		scratch += ", kept " + memory.Format(m.Kept)
 	}
 	if m.Scratch > 0 {
-		scratch += ", scratch " + Bytes(m.Scratch)
+		scratch += ", scratch " + memory.Format(m.Scratch)
 	}
 	if m.Workspace > 0 {
-		scratch += ", workspace " + Bytes(m.Workspace)
+		scratch += ", workspace " + memory.Format(m.Workspace)
 	}
-	fmt.Fprintf(&b, "memory per rank: %s (inputs %s, results %s, arena %s%s)\n", Bytes(m.Total), Bytes(m.Inputs), Bytes(m.Results), Bytes(m.Arena), scratch)
+	fmt.Fprintf(&b, "memory per rank: %s (inputs %s, results %s, arena %s%s)\n", memory.Format(m.Total), memory.Format(m.Inputs), memory.Format(m.Results), memory.Format(m.Arena), scratch)
 	if m.Peak.Instr >= 0 {
-		fmt.Fprintf(&b, "most in use: %s, %s of it temporaries, at instruction %d, %s (%s)\n", Bytes(m.Peak.Live), Bytes(m.Peak.Temps), m.Peak.Instr, m.Peak.Name, m.Peak.Line)
+		fmt.Fprintf(&b, "most in use: %s, %s of it temporaries, at instruction %d, %s (%s)\n", memory.Format(m.Peak.Live), memory.Format(m.Peak.Temps), m.Peak.Instr, m.Peak.Name, m.Peak.Line)
 	}
 	if r.Device != nil {
 		fmt.Fprintf(&b, "%v\n", r.Device)
@@ -37,7 +39,7 @@ func (r *Report) String() string {
 		if u.AtPeak {
 			share = fmt.Sprintf("%.1f%%", 100*u.Share)
 		}
-		rows = append(rows, []string{fmt.Sprintf("b%d", u.Buf), Bytes(u.Bytes), share, u.what(), u.Type, u.Line})
+		rows = append(rows, []string{fmt.Sprintf("b%d", u.Buf), memory.Format(u.Bytes), share, u.what(), u.Type, u.Line})
 	}
 	if len(rows) > 1 {
 		b.WriteString("largest buffers (share of what is in use at that instruction):\n")
@@ -64,14 +66,14 @@ func (r *Report) String() string {
 		if c.Times > 0 {
 			prim += fmt.Sprintf(", %d times", c.Times)
 		}
-		rows = append(rows, []string{fmt.Sprint(c.Seq), c.Op, strings.Join(c.Axes, "."), fmt.Sprint(c.Group), Bytes(c.Bytes), prim, c.Line})
+		rows = append(rows, []string{fmt.Sprint(c.Seq), c.Op, strings.Join(c.Axes, "."), fmt.Sprint(c.Group), memory.Format(c.Bytes), prim, c.Line})
 		if beside {
 			rows[len(rows)-1] = append(rows[len(rows)-1], c.beside())
 		}
 	}
 	columns(&b, rows)
 	for _, t := range r.Comm.Totals {
-		fmt.Fprintf(&b, "total %s: %d, %s\n", t.Op, t.Count, Bytes(t.Bytes))
+		fmt.Fprintf(&b, "total %s: %d, %s\n", t.Op, t.Count, memory.Format(t.Bytes))
 	}
 	return b.String()
 }
@@ -108,20 +110,4 @@ func columns(b *strings.Builder, rows [][]string) {
 		}
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
-}
-
-// Bytes returns a number of bytes as readable text, exact below 10 KiB: 512 B, 8192 B,
-// 12.5 KiB, 3.0 GiB.
-func Bytes(n int64) string {
-	if n < 10<<10 {
-		return fmt.Sprintf("%d B", n)
-	}
-	x, unit := float64(n)/1024, "KiB"
-	for _, next := range []string{"MiB", "GiB", "TiB", "PiB", "EiB"} {
-		if x < 1000 {
-			break
-		}
-		x, unit = x/1024, next
-	}
-	return fmt.Sprintf("%.1f %s", x, unit)
 }

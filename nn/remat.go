@@ -1,6 +1,8 @@
 package nn
 
 import (
+	"cmp"
+
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/vjp"
@@ -15,6 +17,9 @@ const (
 	RematProducts Remat = "products" // everything except matrix products and exchanges between ranks
 	RematAll      Remat = "all"      // everything
 )
+
+// String returns off for RematOff.
+func (r Remat) String() string { return cmp.Or(string(r), "off") }
 
 // Remat applies a layer to x, recomputing its values in the backward pass according to Options.Remat. The layer may
 // declare parameters of the scope and contain MoE layers.

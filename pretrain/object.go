@@ -16,7 +16,7 @@ import (
 // members maps the permitted members of an object to the destinations of their values.
 type members map[string]any
 
-// Destinations other than *uint64, *string, *bool, *[]string, *map[string]any and members.
+// Destinations other than enumeration, *uint64, *string, *bool, *[]string, *map[string]any and members.
 type (
 	integer struct {
 		to    *int
@@ -27,11 +27,13 @@ type (
 		least, most float64
 		above       bool // excludes least itself
 	}
-	choice struct {
-		to *string
-		of []string
-	}
 )
+
+// enumeration is a quoted.OneOf.
+type enumeration interface {
+	Set(text string) error
+	Names() []string
+}
 
 // file is a settings file being read.
 type file struct{ path string }
@@ -64,12 +66,11 @@ func (f file) read(at string, text json.RawMessage, to any) error {
 		if to.above {
 			want = fmt.Sprintf("a number above %g, and at most %g", to.least, to.most)
 		}
-	case choice:
-		if x, ok := parse[string](text); ok && slices.Contains(to.of, x) {
-			*to.to = x
+	case enumeration:
+		if x, ok := parse[string](text); ok && to.Set(x) == nil {
 			return nil
 		}
-		want = fmt.Sprintf("one of %s", strings.Trim(quoted.List(to.of), "[]"))
+		want = fmt.Sprintf("one of %s", strings.Trim(quoted.List(to.Names()), "[]"))
 	case *uint64:
 		want = set(to, text, "an integer of at least 0")
 	case *string:

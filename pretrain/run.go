@@ -47,15 +47,11 @@ type Options struct {
 // returns an *lm.InterruptedError. When ctx ends, it returns at once. In a job of several processes, all must call
 // Run with the same settings.
 func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
-	first := true
-	if o.World != nil {
-		info, err := o.World.Info()
-		if err != nil {
-			return err
-		}
-		first = info.First()
+	job, err := o.World.Info()
+	if err != nil {
+		return err
 	}
-	if o.Stdout == nil || !first {
+	if o.Stdout == nil || !job.First() {
 		o.Stdout = io.Discard
 	}
 	tok, file, err := s.tokenizer()
@@ -64,7 +60,7 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 	}
 	settings := *s
 	s = &settings
-	saves := snapshot.Folder{Path: filepath.Join(o.Out, "checkpoints"), Keep: s.Keep, World: o.World}
+	saves := snapshot.Folder{Path: lm.Checkpoints(o.Out), Keep: s.Keep, World: o.World}
 	var from *snapshot.Snapshot // only its settings are read here
 	if o.Resume {
 		if from, err = saves.Latest(ctx); err == nil && from != nil {
@@ -109,21 +105,20 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 			return fmt.Errorf("pretrain: %s: %w", s.Path, err)
 		}
 	}
-	cfg := s.placed(p)
 	if o.Metrics == "" {
 		o.Metrics = s.Metrics
 	}
 	t := lm.Training{
-		Program: p, Config: cfg, Lighter: s.lighter(m, o, cfg), Seed: s.Seed, Metrics: o.Metrics, Stdout: o.Stdout,
+		Step: step, Program: p, Config: s.placed(p), Lighter: s.lighter(m, o), Out: o.Out, Seed: s.Seed, Metrics: o.Metrics, Stdout: o.Stdout,
 		Loop: train.Loop{
 			Remedies: train.Remedies{Lower: "rate.peak of " + s.Path, Find: "add -finite"},
-			Steps:    s.Steps, Rate: s.schedule(), Tokens: s.Batch * s.Length, Every: s.EvalEvery,
+			Steps:    s.Steps, Rate: s.schedule(), Every: s.EvalEvery,
 			Saves: train.Saves{
 				Folder: saves,
 				Every:  s.SaveEvery, Resume: o.Resume, Overwrite: o.Overwrite, Facts: s.facts(), Model: shared(), Free: free,
 				Made: []string{filepath.Join(o.Out, safetensors.FileName)},
 			},
-			Figures: train.Figures{Folder: o.Out, Draw: o.Draw, Title: "gomoe train, mesh " + lm.Describe(s.Mesh)},
+			Figures: train.Figures{Draw: o.Draw, Title: "gomoe train, mesh " + lm.Describe(s.Mesh)},
 		},
 	}
 	t.Config.World, t.Config.Deadline, t.Config.Finite = o.World, o.Deadline, o.Finite
@@ -144,27 +139,22 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 	if loop.Saves.As, err = s.saved(p.Params, src); err != nil {
 		return fmt.Errorf("pretrain: %w", err)
 	}
-	loop.Figures.Entropy, t.Unit = src.entropy, src.unit
+	loop.Figures.Entropy, t.Unit, t.HeldOut = src.entropy, src.unit, src.held
 	if o.Replay != "" {
 		loop.Saves.Facts["-replay"] = o.Replay
 	}
 	if o.Record != "" {
-		if err := (train.Routes{Path: o.Record}).Begin(&loop.Saves, from, first); err != nil {
+		if err := (train.Routes{Path: o.Record}).Begin(&loop.Saves, from, job.First()); err != nil {
 			return fmt.Errorf("pretrain: %w", err)
 		}
 	}
-	if o.World != nil {
-		if err := o.World.Same(ctx, loop.Saves.Facts); err != nil {
-			return err
-		}
+	if err := o.World.Same(ctx, loop.Saves.Facts); err != nil {
+		return err
 	}
 	all, active := nn.Count(p.Params, m.TopK)
 	fmt.Fprintf(o.Stdout, "text: %s\n", src.about)
 	fmt.Fprintf(o.Stdout, "model: %s, %d layers, %d experts of which %d per token, %d weights of which %d per token, %s\n", s.Model["model_type"], m.Layers, m.Experts, m.TopK, all, active, s.DType)
-	fmt.Fprintf(o.Stdout, "mesh: %s, %d tokens per step\n", lm.Describe(s.Mesh), loop.Tokens)
-	if src.held != nil {
-		t.Evaluation, t.HeldOut = step.Evaluation, src.held
-	}
+	fmt.Fprintf(o.Stdout, "mesh: %s, %d tokens per step\n", lm.Describe(s.Mesh), s.Batch*s.Length)
 	if o.Replay != "" {
 		loop.Batch = func(step int) (train.Parts, error) {
 			all, err := src.step(step)
@@ -186,7 +176,7 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 	}
 	t.Done = func(ctx context.Context, d *lm.Done) error {
 		weights, err := d.Weights(ctx)
-		if err != nil || !first {
+		if err != nil || !job.First() {
 			return err
 		}
 		names, err := s.save(o.Out, p.Params, weights, src)

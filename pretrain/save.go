@@ -35,7 +35,7 @@ func (s *Settings) save(folder string, params []nn.Param, weights map[string]arr
 		}
 		all = append(all, lm.Tensors(p.Name, w, false)...)
 	}
-	files, err := s.beside(src)
+	files, err := s.otherFiles(src)
 	if err != nil {
 		return nil, err
 	}
@@ -44,18 +44,18 @@ func (s *Settings) save(folder string, params []nn.Param, weights map[string]arr
 
 // saved describes checkpoints as a model, for opening them.
 func (s *Settings) saved(params []nn.Param, src *source) (*snapshot.Model, error) {
-	files, err := s.beside(src)
+	files, err := s.otherFiles(src)
 	if err != nil {
 		return nil, err
 	}
 	return lm.SavedModel(params, func(param string) (string, bool) { return param, false }, s.config(), files)
 }
 
-// maxBeside is the maximum size in bytes of a file other than tensors, as in package tokenizer.
-const maxBeside = 256 << 20
+// maxOtherFile is the maximum size in bytes of a file other than tensors, as in package tokenizer.
+const maxOtherFile = 256 << 20
 
-// beside returns the files of the model's folder other than tensors and config.json, by name.
-func (s *Settings) beside(src *source) (map[string][]byte, error) {
+// otherFiles returns the files of the model's folder other than tensors and config.json, by name.
+func (s *Settings) otherFiles(src *source) (map[string][]byte, error) {
 	if src.file != nil {
 		return map[string][]byte{tokenizer.FileName: src.file}, nil
 	}
@@ -65,7 +65,7 @@ func (s *Settings) beside(src *source) (map[string][]byte, error) {
 		from = filepath.Dir(from)
 	}
 	for _, name := range []string{tokenizer.FileName, "tokenizer.model", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"} {
-		text, err := infile.Read(filepath.Join(from, name), maxBeside)
+		text, err := infile.Read(filepath.Join(from, name), maxOtherFile)
 		if err == nil {
 			files[name] = text
 		} else if !errors.Is(err, fs.ErrNotExist) {

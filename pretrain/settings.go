@@ -13,7 +13,9 @@ import (
 	"github.com/gomoe/gomoe/internal/infile"
 	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/internal/strictjson"
+	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/train"
 	"github.com/gomoe/gomoe/train/lm"
 	"github.com/gomoe/gomoe/world"
 )
@@ -31,20 +33,20 @@ type Settings struct {
 	Optimizer            Optimizer
 	Rate                 Rate
 	Balance, ZLoss       float64 // coefficients of the router losses
-	// Remat selects the values recomputed in the backward pass to save memory: off, products or all. Microbatches is
+	// Remat selects the values recomputed in the backward pass to save memory. Microbatches is
 	// the number of microbatches processed in sequence per step. Sums is the element type for summing gradients
 	// over ranks: F32, or BF16 or F16 to halve the traffic. Exact gives the same bits on every mesh of dp and ep.
-	Remat        string
+	Remat        nn.Remat
 	Microbatches int
 	Sums         graph.DType
 	Exact        bool
 	// Masters keeps weights in F32 and rounds them to DType BF16 in use.
 	Masters         bool
 	Even            float64 // see train.Config; the model must choose experts using biases
-	Zero            string  // off, moments or weights
-	EvalEvery       int     // steps between measurements of the held-out loss; 0 means never
-	Metrics         string  // address for Prometheus, unless Options.Metrics sets one
-	SaveEvery, Keep int     // steps between checkpoints, 0 for none, and number of checkpoints to keep
+	Zero            train.Zero
+	EvalEvery       int    // steps between measurements of the held-out loss; 0 means never
+	Metrics         string // address for Prometheus, unless Options.Metrics sets one
+	SaveEvery, Keep int    // steps between checkpoints, 0 for none, and number of checkpoints to keep
 }
 
 // Data configures the text.
@@ -105,33 +107,34 @@ func Parse(path string, text []byte) (*Settings, error) {
 		Path: path, Model: map[string]any{}, Steps: 1500, Batch: 16, Length: 128, Seed: 1,
 		Optimizer: Optimizer{Name: "adamw", Decay: 0.1, Clip: 1, Stochastic: true},
 		Rate:      Rate{Name: "cosine", Peak: 3e-3, Floor: 0.1, Warmup: -1, Decay: 300},
-		Balance:   0.01, ZLoss: 0.001, Zero: "off", EvalEvery: 150, Keep: 2, Remat: "off", Microbatches: 1,
+		DType:     graph.F32, Sums: graph.F32, Balance: 0.01, ZLoss: 0.001, EvalEvery: 150, Keep: 2, Microbatches: 1,
 	}
-	mesh, dtype, moments, sums := "", "f32", "f32", "f32"
+	s.Optimizer.Moments = graph.F32
+	mesh := ""
 	const most = math.MaxFloat32
 	of := members{
 		"model": &s.Model,
 		"data": members{
 			"files": &s.Data.Files, "tokenizer": &s.Data.Tokenizer, "held_out": &s.Data.HeldOut, "held_out_batches": integer{&s.Data.HeldOutBatches, 1}, "limit_mib": integer{&s.Data.Limit, 1},
 		},
-		"mesh": &mesh, "dtype": choice{&dtype, []string{"f32", "bf16"}},
+		"mesh": &mesh, "dtype": lm.DTypes(&s.DType),
 		"steps": integer{&s.Steps, 1}, "batch": integer{&s.Batch, 1}, "length": integer{&s.Length, 1}, "seed": &s.Seed,
 		"optimizer": members{
-			"name":       choice{&s.Optimizer.Name, []string{"adamw", "lion", "muon", "adafactor", "sgd"}},
+			"name":       quoted.OneOf[string]{To: &s.Optimizer.Name, Of: []string{"adamw", "lion", "muon", "adafactor", "sgd"}},
 			"decay":      number{to: &s.Optimizer.Decay, most: most},
 			"clip":       number{to: &s.Optimizer.Clip, most: most, above: true},
-			"moments":    choice{&moments, []string{"f32", "bf16"}},
+			"moments":    lm.DTypes(&s.Optimizer.Moments),
 			"stochastic": &s.Optimizer.Stochastic,
 		},
 		"rate": members{
-			"name": choice{&s.Rate.Name, []string{"cosine", "linear", "wsd", "constant"}},
+			"name": quoted.OneOf[string]{To: &s.Rate.Name, Of: []string{"cosine", "linear", "wsd", "constant"}},
 			"peak": number{to: &s.Rate.Peak, most: most, above: true}, "floor": number{to: &s.Rate.Floor, most: 1},
 			"warmup": integer{&s.Rate.Warmup, 0}, "decay": integer{&s.Rate.Decay, 0},
 		},
 		"balance": number{to: &s.Balance, most: most}, "z_loss": number{to: &s.ZLoss, most: most}, "even": number{to: &s.Even, most: most},
-		"zero":  choice{&s.Zero, []string{"off", "moments", "weights"}},
-		"remat": choice{&s.Remat, []string{"off", "products", "all"}}, "microbatches": integer{&s.Microbatches, 1},
-		"sums": choice{&sums, []string{"f32", "bf16", "f16"}}, "exact": &s.Exact, "metrics": &s.Metrics, "masters": &s.Masters,
+		"zero":  lm.Zeros(&s.Zero),
+		"remat": lm.Remats(&s.Remat), "microbatches": integer{&s.Microbatches, 1},
+		"sums": lm.SumTypes(&s.Sums), "exact": &s.Exact, "metrics": &s.Metrics, "masters": &s.Masters,
 		"eval_every": integer{&s.EvalEvery, 0}, "save_every": integer{&s.SaveEvery, 0}, "keep": integer{&s.Keep, 1},
 	}
 	f := file{path}
@@ -151,8 +154,6 @@ func Parse(path string, text []byte) (*Settings, error) {
 			return nil, fmt.Errorf("pretrain: %s: data.%s is %s, want the names of files; or leave it out", path, name, quoted.List(list))
 		}
 	}
-	dtypes := map[string]graph.DType{"f32": graph.F32, "bf16": graph.BF16, "f16": graph.F16}
-	s.DType, s.Optimizer.Moments, s.Sums = dtypes[dtype], dtypes[moments], dtypes[sums]
 	if s.Data.Tokenizer == "" && len(s.Data.HeldOut) > 0 {
 		return nil, fmt.Errorf("pretrain: %s: data.held_out is for texts with data.tokenizer; without one the last 5%% of the bytes are held out", path)
 	}
@@ -216,7 +217,7 @@ func (s *Settings) facts() map[string]string {
 		"optimizer": object(map[string]any{"name": o.Name, "decay": o.Decay, "clip": o.Clip, "moments": o.Moments.String(), "stochastic": o.Stochastic}),
 		"rate":      object(map[string]any{"name": r.Name, "peak": r.Peak, "floor": r.Floor, "warmup": r.Warmup, "decay": r.Decay}),
 		"seed":      fmt.Sprint(s.Seed), "balance": fmt.Sprint(s.Balance), "z_loss": fmt.Sprint(s.ZLoss),
-		"even": fmt.Sprint(s.Even), "zero": s.Zero, "remat": s.Remat, "microbatches": fmt.Sprint(s.Microbatches), "sums": s.Sums.String(), "exact": fmt.Sprint(s.Exact), "masters": fmt.Sprint(s.Masters), "eval_every": fmt.Sprint(s.EvalEvery), "save_every": fmt.Sprint(s.SaveEvery), "keep": fmt.Sprint(s.Keep),
+		"even": fmt.Sprint(s.Even), "zero": s.Zero.String(), "remat": s.Remat.String(), "microbatches": fmt.Sprint(s.Microbatches), "sums": s.Sums.String(), "exact": fmt.Sprint(s.Exact), "masters": fmt.Sprint(s.Masters), "eval_every": fmt.Sprint(s.EvalEvery), "save_every": fmt.Sprint(s.SaveEvery), "keep": fmt.Sprint(s.Keep),
 	}
 }
 

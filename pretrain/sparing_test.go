@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe"
-	"github.com/gomoe/gomoe/train"
 )
 
 // Settings that save memory train as those that do not, on every mesh; the run says what it takes.
@@ -59,12 +58,13 @@ func TestLighter(t *testing.T) {
 	require.NoError(t, err)
 	m, err := s.open(tok)
 	require.NoError(t, err)
-	p, err := s.step(m, Options{}).Trace(s.Mesh)
+	step := s.step(m, Options{})
+	p, err := step.Trace(s.Mesh)
 	require.NoError(t, err)
 	cfg := s.placed(p)
 	other := errors.New("something else")
-	require.Equal(t, other, train.Lightest(t.Context(), other, p, cfg, s.lighter(m, Options{}, cfg)))
-	err = train.Lightest(t.Context(), fmt.Errorf("gomoe: %w", &gomoe.TooLargeError{Program: "train_step", Ranks: 1, Of: 1}), p, cfg, s.lighter(m, Options{}, cfg))
+	require.Equal(t, other, step.Lighter(t.Context(), other, cfg, s.lighter(m, Options{})))
+	err = step.Lighter(t.Context(), fmt.Errorf("gomoe: %w", &gomoe.TooLargeError{Program: "train_step", Ranks: 1, Of: 1}), cfg, s.lighter(m, Options{}))
 	t.Log(err)
 	require.ErrorContains(t, err, "; with its inputs the step takes ")
 	for _, want := range []string{`"remat": "products" (`, `"remat": "all" (`, `"microbatches": 2 (`, `"microbatches": 8 (`, `"dtype": "bf16" (`} {

@@ -21,7 +21,7 @@ func (s *Settings) step(m *models.Model, o Options) lm.Step {
 		Forward: func(scope *nn.Scope, tokens *graph.Value) *graph.Value { return m.Forward(scope, tokens, &nn.Step{}) },
 		TopK:    m.TopK, Rows: s.Batch, Length: s.Length, Balance: s.Balance, ZLoss: s.ZLoss,
 		Train: train.Config{
-			Optimizer: s.optimizer(), Model: s.options(), Zero: train.Zero(strings.TrimPrefix(s.Zero, "off")),
+			Optimizer: s.optimizer(), Model: s.options(), Zero: s.Zero,
 			Even: s.Even, Stochastic: s.Optimizer.Stochastic, Microbatches: s.Microbatches,
 		},
 	}
@@ -55,22 +55,21 @@ func (s *Settings) placed(p *train.Program) gomoe.Config {
 	return cfg
 }
 
-// lighter returns the settings that may reduce the memory of a step.
-func (s *Settings) lighter(m *models.Model, o Options, cfg gomoe.Config) []train.Lighter {
+// lighter names the settings that may reduce the memory of a step.
+func (s *Settings) lighter(m *models.Model, o Options) lm.Lighter {
 	narrow := *s
 	narrow.DType = graph.BF16
-	return s.step(m, o).Lighter(cfg, narrow.step(m, o), func(setting, value string) string {
+	return lm.Lighter{Narrow: narrow.step(m, o), Name: func(setting, value string) string {
 		if setting == "microbatches" {
 			return fmt.Sprintf("%q: %s", setting, value)
 		}
 		return fmt.Sprintf("%q: %q", setting, value)
-	})
+	}}
 }
 
 // options returns the element types of computation and weights. Biases used for choosing experts are f32.
 func (s *Settings) options() nn.Options {
-	remat := nn.Remat(strings.TrimPrefix(s.Remat, "off"))
-	return nn.Options{DType: s.DType, Remat: remat, Masters: s.Masters, Stored: func(p nn.Param) (nn.Form, error) {
+	return nn.Options{DType: s.DType, Remat: s.Remat, Masters: s.Masters, Stored: func(p nn.Param) (nn.Form, error) {
 		if s.Masters || strings.HasSuffix(p.Name, "e_score_correction_bias") {
 			return nn.Form{DType: graph.F32}, nil
 		}

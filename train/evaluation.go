@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -79,7 +80,7 @@ func (r *Run) Evaluation(ctx context.Context, name string, cfg gomoe.Config, for
 		return nil, err
 	}
 	for i, out := range e.Job.Plan().Out {
-		e.names = append(e.names, or(p.Out[i].Name, out.Name))
+		e.names = append(e.names, cmp.Or(p.Out[i].Name, out.Name))
 	}
 	return e, nil
 }

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,11 +86,11 @@ func (l *Loop) Run(ctx, stop context.Context, r *Run) (*Ended, error) {
 	if err := l.Saves.Meet(ctx, r); err != nil {
 		return e, err
 	}
-	first, err := r.first()
+	job, err := r.world.World.Info()
 	if err != nil {
 		return e, err
 	}
-	out, err := l.Figures.open(first, l.Saves.done, l.Steps, &e.History)
+	out, err := l.Figures.open(job.First(), l.Saves.done, l.Steps, &e.History)
 	if err != nil {
 		return e, err
 	}
@@ -111,7 +112,7 @@ func (l *Loop) Run(ctx, stop context.Context, r *Run) (*Ended, error) {
 		return e, errors.Join(err, drawn)
 	}
 	e.failed(drawn)
-	failed, err := r.any(ctx, e.Unwritten != nil)
+	failed, err := r.world.World.Any(ctx, e.Unwritten != nil)
 	if failed && e.Unwritten == nil {
 		e.Unwritten = &world.ElsewhereError{What: "could not write"}
 	}
@@ -139,7 +140,7 @@ func (l *Loop) check(r *Run) error {
 func (l *Loop) run(ctx, stop context.Context, r *Run, out *outputs, e *Ended) (err error) {
 	for n := e.Steps + 1; n <= l.Steps; n++ {
 		e.failed(l.Saves.poll(ctx))
-		if e.Stopped, err = r.any(ctx, stop.Err() != nil || e.Unwritten != nil); err != nil {
+		if e.Stopped, err = r.world.World.Any(ctx, stop.Err() != nil || e.Unwritten != nil); err != nil {
 			return err
 		}
 		if e.Stopped {
@@ -262,7 +263,7 @@ type DivergedError struct {
 }
 
 func (d *DivergedError) Error() string {
-	advice, also := "training has diverged; lower "+or(d.Lower, "the learning rate"), ", or "
+	advice, also := "training has diverged; lower "+cmp.Or(d.Lower, "the learning rate"), ", or "
 	if d.Untrained {
 		advice, also = "nothing was learned before, so the weights to begin with, the batch or a coefficient of the loss is not finite, or too large", "; "
 	}
@@ -270,7 +271,7 @@ func (d *DivergedError) Error() string {
 	if errors.As(d.Cause, &number) {
 		return fmt.Sprintf("step %d: %s: %v", d.Step, advice, d.Cause)
 	}
-	advice += also + or(d.Find, "set runtime.Options.Finite") + " to see which kernel made the first NaN or infinity"
+	advice += also + cmp.Or(d.Find, "set runtime.Options.Finite") + " to see which kernel made the first NaN or infinity"
 	if d.Cause != nil {
 		return fmt.Sprintf("step %d: %s: %v", d.Step, advice, d.Cause)
 	}

@@ -88,7 +88,7 @@ func (r Routes) file(step int) string {
 // Save writes the choices among a step's results, creating the folder if needed and replacing an existing file
 // atomically. In a job of several processes, all must call it; the first one writes.
 func (r Routes) Save(ctx context.Context, step int, run *Run, results map[string]*runtime.Array) error {
-	first, err := run.first()
+	job, err := run.world.World.Info()
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (r Routes) Save(ctx context.Context, step int, run *Run, results map[string
 	switch {
 	case len(all) == 0:
 		return fmt.Errorf("train: routes: the step has no results named %s…, want those of Choices", chosenPrefix)
-	case !first:
+	case !job.First():
 		return nil
 	}
 	if err := whole.Folder(r.Path); err != nil {

@@ -1,9 +1,11 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
+	goruntime "runtime"
 	"slices"
 	"strings"
 	"time"
@@ -55,7 +57,7 @@ func Open(ctx context.Context, p *Program, cfg gomoe.Config) (*Run, error) {
 	}
 	r := &Run{Job: job, trace: cfg.Trace, before: before, p: p, world: gomoe.Config{World: cfg.World, Mesh: cfg.Mesh, Deadline: cfg.Deadline}, fixed: map[string]*runtime.Array{}, in: map[string]*runtime.Array{}}
 	for i, out := range job.Plan().Out {
-		r.names = append(r.names, or(p.Out[i].Name, out.Name)) // the plan's names differ from the names of inputs
+		r.names = append(r.names, cmp.Or(p.Out[i].Name, out.Name)) // the plan's names differ from the names of inputs
 	}
 	return r, nil
 }
@@ -260,23 +262,6 @@ func (r *Run) spent() (compute, exchange, waiting time.Duration) {
 	return compute / n, exchange / n, waiting / n
 }
 
-// first reports whether this process writes for all of them.
-func (r *Run) first() (bool, error) {
-	if r.world.World == nil {
-		return true, nil
-	}
-	i, err := r.world.World.Info()
-	return i.First(), err
-}
-
-// any reports whether any process passes yes.
-func (r *Run) any(ctx context.Context, yes bool) (bool, error) {
-	if r.world.World == nil {
-		return yes, nil
-	}
-	return r.world.World.Any(ctx, yes)
-}
-
 // scalar returns a result's number, or 0 for a missing result.
 func (r *Run) scalar(ctx context.Context, d *runtime.Array) (float64, error) {
 	if d == nil {
@@ -317,4 +302,114 @@ func (r *Run) Weights(ctx context.Context) (map[string]array.Array, error) {
 		out[p.Name] = a
 	}
 	return out, nil
+}
+
+// Parts are the inputs of a step by name, each as a function writing a part of it; see runtime.Session.PutParts. A
+// process calls them for its own ranks' parts, such as the batch rows those ranks train on. Even with microbatches,
+// Whole is the type of the whole batch.
+type Parts map[string]func(runtime.Part) error
+
+// Whole returns Parts reading from arrays, which must have the types of the inputs.
+func Whole(arrays map[string]array.Array) Parts {
+	parts := Parts{}
+	for name, a := range arrays {
+		parts[name] = func(p runtime.Part) error {
+			if !p.Whole.Equal(a.Type) {
+				return fmt.Errorf("%s is %s, want %s", name, a.Type, p.Whole)
+			}
+			array.CopyBox(p.Array, nil, a, p.Start, p.Type.Shape)
+			return nil
+		}
+	}
+	return parts
+}
+
+// put passes the parts of p's inputs to a job.
+func (x Parts) put(job *gomoe.Job, p *Program, to map[string]*runtime.Array) (err error) {
+	for _, name := range slices.Sorted(maps.Keys(x)) {
+		fill := x[name]
+		if slices.Contains(p.batch, name) {
+			fill = rowwise(fill)
+		}
+		if to[name], err = job.PutParts(name, fill); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rowwise adapts fill, which writes rows of the batch [n·B,..], to write parts of microbatches [n,B,..] in order.
+func rowwise(fill func(runtime.Part) error) func(runtime.Part) error {
+	return func(p runtime.Part) error {
+		whole := p.Whole.Shape
+		rows := graph.Type{DType: p.Whole.DType, Shape: append([]int{whole[0] * whole[1]}, whole[2:]...)}
+		for i := range p.Type.Shape[0] {
+			one := p.Array.Rows(i, i+1).Reshape(p.Type.Shape[1:]...)
+			start := append([]int{(p.Start[0]+i)*whole[1] + p.Start[1]}, p.Start[2:]...)
+			if err := fill(runtime.Part{Rank: p.Rank, Whole: rows, Start: start, Array: one}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// Memory is a run's memory use in this process, in bytes.
+type Memory struct {
+	Ranks int // in this process
+	// State counts parameters, optimiser state and a batch; Step counts the additional memory of a step.
+	State, Step int64
+	Held        int64 // additional memory of evaluations
+	Saves       int64 // the copy for writing checkpoints
+	Process     int64 // memory of the process before opening the step
+	Model       int64 // the parameters as returned by Weights when the run ends
+}
+
+// Total returns the sum.
+func (m Memory) Total() int64 { return m.State + m.Step + m.Held + m.Saves + m.Process + m.Model }
+
+// String gives the sum and its parts; Process and Model are combined.
+func (m Memory) String() string {
+	ranks := "1 rank"
+	if m.Ranks != 1 {
+		ranks = fmt.Sprintf("%d ranks", m.Ranks)
+	}
+	s := fmt.Sprintf("%s for %s: state %s, step %s", memory.Format(m.Total()), ranks, memory.Format(m.State), memory.Format(m.Step))
+	if m.Held > 0 {
+		s += ", held-out " + memory.Format(m.Held)
+	}
+	if m.Saves > 0 {
+		s += ", saves " + memory.Format(m.Saves)
+	}
+	return s + ", rest " + memory.Format(m.Process+m.Model)
+}
+
+// Memory returns the memory use of the run, including evaluations and the copies made for saving.
+func (r *Run) Memory(saves *Saves, held ...*Evaluation) Memory {
+	threads := goruntime.GOMAXPROCS(0)
+	local := r.Job.Local()
+	m := Memory{Ranks: len(local), Process: r.before}
+	for _, q := range r.p.Params {
+		m.Model += q.Type.Bytes()
+	}
+	step := r.Job.Plan().Report(threads).Mem
+	m.State = int64(m.Ranks) * step.Inputs
+	m.Step = step.OfRanks(m.Ranks) - m.State
+	for _, e := range held {
+		x := e.Job.Plan().Report(threads).Mem
+		m.Held += x.OfRanks(m.Ranks) - int64(m.Ranks)*x.Inputs - x.Workspace // the workspace is shared
+	}
+	if saves.Every > 0 {
+		mesh := r.Job.Plan().Mesh
+		for _, st := range r.p.State {
+			spec := st.Spec(mesh)
+			for _, rank := range local {
+				if snapshot.Writes(spec, mesh, rank, saves.sites()) {
+					_, part := spec.Box(mesh, rank, st.Type)
+					m.Saves += part.Bytes()
+				}
+			}
+		}
+	}
+	return m
 }

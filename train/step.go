@@ -1,13 +1,16 @@
 package train
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
 )
 
@@ -175,4 +178,103 @@ func (s *Step) trace(gradients []*graph.Value, params []nn.Param, values []*grap
 		}
 	}
 	return first, all, out
+}
+
+// Zero selects the state to shard in its first dimension, over the ranks that process different sequences but hold
+// the same shard of a weight. It saves memory without changing the computation.
+type Zero string
+
+const (
+	ZeroOff     Zero = ""
+	ZeroMoments Zero = "moments" // the optimiser's state
+	ZeroWeights Zero = "weights" // the weights as well, gathering them where the model uses them
+)
+
+// String returns off for ZeroOff.
+func (z Zero) String() string { return cmp.Or(string(z), "off") }
+
+// moments returns the placement of optimiser state for a parameter placed as given. Each dimension lists its mesh
+// axes, separated by dots.
+func (s *Step) moments(place []string, rank int) []string {
+	return s.split(place, rank, s.config.Zero != ZeroOff)
+}
+
+// weights returns the placement of the parameter.
+func (s *Step) weights(place []string, rank int) []string {
+	return s.split(place, rank, s.config.Zero == ZeroWeights)
+}
+
+func (s *Step) split(place []string, rank int, over bool) []string {
+	dims := make([]string, rank)
+	copy(dims, place)
+	if !over || rank == 0 {
+		return dims
+	}
+	for _, axis := range s.config.Batch {
+		if !slices.Contains(place, axis) {
+			dims[0] = strings.TrimPrefix(dims[0]+"."+axis, ".")
+		}
+	}
+	return dims
+}
+
+// Spec returns the placement on a mesh, leaving out axes missing from the mesh.
+func (st State) Spec(m sharding.Mesh) sharding.Spec { return st.everywhere().On(m) }
+
+// everywhere returns the placement with all axes, including those missing from the mesh, for gomoe.Config.Place.
+func (st State) everywhere() sharding.Spec { return sharding.Split(st.Place...) }
+
+// roundingSeed seeds the random numbers for Config.Stochastic, independently of data and initial weights.
+const roundingSeed = 0x726f756e64
+
+// round converts the new value of a parameter, f32, to the parameter's element type.
+func (s *Step) round(u *Update, x *graph.Value) *graph.Value {
+	if !s.config.Stochastic || u.Value.Type.DType != graph.BF16 {
+		return primitives.ConvertElementType(x, u.Value.Type.DType)
+	}
+	key := primitives.RandomFoldIn(primitives.RandomKey(s.Tracer, roundingSeed), s.Number)
+	key = primitives.RandomFoldIn(key, primitives.Full(s.Tracer, float64(u.index), graph.U32))
+	return primitives.StochasticRound(x, key)
+}
+
+// balance updates the routers' biases, if Config.Even is set, and returns the updates of all other parameters,
+// which are left to the optimiser.
+//
+//	bias[e] = bias[e] + Even · sign(Σ demand / E - demand[e])
+//
+// demand i32[E] counts how often each expert was chosen, over all tokens; it is the same on every mesh. Source:
+// Wang et al., "Auxiliary-loss-free load balancing strategy for mixture-of-experts" (2024), algorithm 1.
+func (s *Step) balance(us []*Update, routed []nn.Routed) []*Update {
+	if s.config.Even == 0 {
+		return us
+	}
+	demand := map[string]*graph.Value{} // by name of the bias
+	for _, r := range routed {
+		if r.Bias == "" {
+			continue
+		}
+		d := primitives.ConvertElementType(r.Demand, graph.I64) // E times the number of choices exceeds i32
+		if demand[r.Bias] != nil {                              // a layer applied several times
+			d = primitives.Add(demand[r.Bias], d)
+		}
+		demand[r.Bias] = d
+	}
+	if len(demand) == 0 {
+		graph.Fail("even: no layer of experts has a bias for choosing experts, as models of deepseek_v3 and glm4_moe have; set nn.MoE.Bias, or even to 0")
+	}
+	var rest []*Update
+	for _, u := range us {
+		d := demand[u.Param.Name]
+		if d == nil {
+			rest = append(rest, u)
+			continue
+		}
+		if u.Value.Type.DType != graph.F32 {
+			graph.Fail("balancing without a loss: %s is %s, in which small steps are lost, want f32; say so in Config.Model.Stored", u.Param.Name, u.Value.Type)
+		}
+		total := primitives.BroadcastTo(primitives.ReduceSum(d, 0), d.Type.Shape...)
+		missing := primitives.Sub(total, primitives.MulScalar(d, float64(d.Dim(0))))
+		u.next = primitives.Add(u.Value, primitives.MulScalar(primitives.ConvertElementType(primitives.Sign(missing), graph.F32), s.config.Even))
+	}
+	return slices.Clip(rest)
 }

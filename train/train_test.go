@@ -468,7 +468,11 @@ func TestCompileEndsWithContext(t *testing.T) {
 	p := trajectories(t).linear(t, Config{Optimizer: SGD(SGDOptions{})})
 	_, err := Open(ctx, p, gomoe.Config{})
 	require.ErrorIs(t, err, why)
-	require.ErrorIs(t, Lightest(ctx, &gomoe.TooLargeError{Ranks: 1, Of: 1}, p, gomoe.Config{}, nil), why)
+	step := gomoe.Setting{Program: func() (*graph.Program, gomoe.Config, error) {
+		cfg, err := p.Placed(gomoe.Config{})
+		return p.Program, cfg, err
+	}}
+	require.ErrorIs(t, gomoe.Lighter(ctx, &gomoe.TooLargeError{Ranks: 1, Of: 1}, step, nil), why)
 	run, err := Open(t.Context(), p, gomoe.Config{})
 	require.NoError(t, err)
 	defer run.Close()

@@ -121,9 +121,6 @@ func (f *recording) write(why string) {
 // Clock returns the rank of this process, the offset from its clock to rank 0's, and the
 // uncertainty of the offset. ok is false in a job of one process.
 func (w *World) Clock() (rank int, offset, uncertain time.Duration, ok bool) {
-	if w == nil {
-		return 0, 0, 0, false
-	}
 	s, err := w.ready()
 	if err != nil || s.flight == nil {
 		return 0, 0, 0, false

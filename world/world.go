@@ -31,7 +31,8 @@ import (
 
 // World is the job of this process: all its ranks in this process, or one of several
 // processes with a rank each. The zero World is not set up. Only Setup connects it;
-// tracing, compiling and the first step do not.
+// tracing, compiling and the first step do not. A nil World is a job of this process
+// alone.
 //
 // Its methods may be called by several goroutines, but collectives run one at a time: the
 // collectives of Group and Warmup, and the steps of all jobs opened with this World.
@@ -131,6 +132,9 @@ func (w *World) Close() error {
 
 // ready returns the state of a World that is set up, else an error.
 func (w *World) ready() (*state, error) {
+	if w == nil {
+		return &state{info: Info{Mode: InProcess, Size: 1}}, nil
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.state == nil {
@@ -188,10 +192,10 @@ func (w *World) Communicators() ([]jaccl.Communicator, error) {
 
 // Interrupted tells the other processes of the job, if ctx has ended, that this one was
 // asked to end: the collectives that they wait in or call later return an error naming
-// this process's rank and the cause. It is for a process leaving between collectives. In
-// a nil World, and if there is no other process, it does nothing.
+// this process's rank and the cause. It is for a process leaving between collectives. If
+// there is no other process, it does nothing.
 func (w *World) Interrupted(ctx context.Context) {
-	if w == nil || ctx.Err() == nil {
+	if ctx.Err() == nil {
 		return
 	}
 	if s, err := w.ready(); err == nil && s.info.Mode == PerProcess {

@@ -246,6 +246,16 @@ func TestInProcess(t *testing.T) {
 		require.NoError(t, w.Same(t.Context(), map[string]string{"-lr": "1"}))
 		require.NoError(t, w.Close())
 	}
+	var none *world.World
+	info, err := none.Info()
+	if err != nil || info.Mode != world.InProcess || info.Size != 1 || !info.First() {
+		t.Errorf("a nil World: %+v, %v", info, err)
+	}
+	yes, err := none.Any(t.Context(), true)
+	require.NoError(t, errors.Join(err, none.Same(t.Context(), map[string]string{"-lr": "1"}), none.Warmup(t.Context())))
+	if all, err := none.Gather(t.Context(), []byte("mine")); err != nil || !yes || len(all) != 1 || string(all[0]) != "mine" {
+		t.Errorf("a nil World: any: %v, gathered %q, %v", yes, all, err)
+	}
 }
 
 // Groups follow from coordinates, not from ranks: of ep=2 inside and outside.

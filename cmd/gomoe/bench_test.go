@@ -62,7 +62,7 @@ func TestBenchUsage(t *testing.T) {
 		"no transport \"\", want some of local, tcp, shm": "bench collectives -transport ,",
 		"no transport \"udp\"":                            "bench collectives -transport local,udp",
 		"-hidden 100000000000":                            "bench collectives -hidden 100000000000",
-		"-max 64GiB: 4 ranks would need about 512 GiB":    "bench collectives -max 64GiB",
+		"-max 64GiB: 4 ranks would need about 512.0 GiB":  "bench collectives -max 64GiB",
 	} {
 		var out, errs bytes.Buffer
 		if status := run(t.Context(), strings.Fields(args), nil, &out, &errs); status != exitUsage || !strings.Contains(errs.String(), want) {

@@ -36,15 +36,7 @@ func (t *tool) quantizeCommand() *ffcli.Command {
 func (t *tool) filesCommand(name, usage, short, long string, typed bool) *ffcli.Command {
 	fs := t.flags(name)
 	var o convert.Options
-	fs.Func("type", "element `type` of matrices: f32, f16, bf16, q8_0, q6_k, q4_k or mxfp4", func(s string) error {
-		for _, d := range convert.Types() {
-			if d.String() == s {
-				o.Type = d
-				return nil
-			}
-		}
-		return fmt.Errorf("want one of %s", quoted.Words(convert.Types()))
-	})
+	fs.Func("type", "element `type` of matrices: f32, f16, bf16, q8_0, q6_k, q4_k or mxfp4", quoted.OneOf[graph.DType]{To: &o.Type, Of: convert.Types()}.Set)
 	mlx := fs.Bool("mlx", false, "write a folder in MLX's layout")
 	bits := fs.Int("bits", 0, "with -mlx: `n`umber of bits, 4 or 8, of the integers that matrices become; -type is then that of their scales and biases")
 	group := fs.Int("group-size", 64, "with -bits: how many numbers, 32, 64 or 128, have one scale and one bias")
@@ -97,13 +89,13 @@ func (p *progress) print(done, total int64) {
 	p.done = done
 	if now := time.Now(); now.Sub(p.last) >= time.Second && done < total {
 		p.last = now
-		fmt.Fprintf(p.to, "%d%% of %s\n", done*100/max(total, 1), memory.Format(float64(total)))
+		fmt.Fprintf(p.to, "%d%% of %s\n", done*100/max(total, 1), memory.Format(total))
 	}
 }
 
 // end prints the total number of bytes written.
 func (p *progress) end() {
 	if s := time.Since(p.began).Seconds(); p.done > 0 {
-		fmt.Fprintf(p.to, "%s in %.1f s\n", memory.Format(float64(p.done)), s)
+		fmt.Fprintf(p.to, "%s in %.1f s\n", memory.Format(p.done), s)
 	}
 }

@@ -77,7 +77,7 @@ func TestConvert(t *testing.T) {
 		{"convert " + src + " " + half, 1, "this is there already; remove it, or give another name"},
 		{"convert " + src + " a.gguf -mlx", 2, "-mlx writes a folder, and a.gguf is the name of a GGUF file"},
 		{"quantize " + src + " a.gguf", 2, "no -type, want one of f32, f16, bf16, q8_0, q6_k, q4_k, mxfp4"},
-		{"quantize " + src + " a.gguf -type q9", 2, "want one of f32, f16, bf16, q8_0, q6_k, q4_k, mxfp4"},
+		{"quantize " + src + " a.gguf -type q9", 2, "want f32, f16, bf16, q8_0, q6_k, q4_k or mxfp4"},
 		{"quantize " + src + " " + out + "/q -type q4_k", 1, "element type q4_k is for GGUF files, want f32, f16 or bf16"},
 		{"convert none a.gguf", 1, "none: no such file"},
 	} {

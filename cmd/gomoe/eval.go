@@ -30,7 +30,7 @@ func (t *tool) evalCommand() *ffcli.Command {
 	fs.StringVar(&e.picture, "picture", "", "PNG `file` for the load of the experts of each layer")
 	fs.BoolVar(&e.json, "json", false, "print it as JSON")
 	adapterFlag(fs, &e.adapter)
-	e.home.flags(fs)
+	returnFlags(fs, &e.o.Exchange, &e.o.Wire)
 	e.copies.flags(fs)
 	e.transport, e.deadline = world.TransportFlag(fs), world.DeadlineFlag(fs)
 	deviceFlag(fs, &e.device)
@@ -59,7 +59,6 @@ type evaluating struct {
 	path, text, mesh, picture, device string
 	adapter                           string
 	o                                 evaluate.Options
-	home                              homeward
 	copies                            copying
 	json                              bool
 	transport                         *string
@@ -80,7 +79,7 @@ func (e *evaluating) run(ctx context.Context) (err error) {
 	if err := modelAxes(mesh); err != nil {
 		return err
 	}
-	if e.o.Exchange, e.o.Wire, err = e.home.parse(); err != nil {
+	if err := checkReturn(e.o.Exchange, e.o.Wire); err != nil {
 		return err
 	}
 	if e.o.Copies, err = e.copies.parse(mesh); err != nil {
@@ -122,7 +121,7 @@ func (e *evaluating) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := w.Same(ctx, map[string]string{"the text": fmt.Sprint(len(ids), hash(ids)), "-window": fmt.Sprint(e.o.Window), "-mesh": e.mesh, "-exchange": e.home.exchange, "-wire": e.home.wire, "-copies": e.copies.fact()}); err != nil {
+	if err := w.Same(ctx, map[string]string{"the text": fmt.Sprint(len(ids), hash(ids)), "-window": fmt.Sprint(e.o.Window), "-mesh": e.mesh, "-exchange": e.o.Exchange.String(), "-wire": e.o.Wire.String(), "-copies": e.copies.fact()}); err != nil {
 		return err
 	}
 	if e.picture != "" && info.First() {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/gomoe/gomoe/convert"
 	"github.com/gomoe/gomoe/finetune"
 	"github.com/gomoe/gomoe/generate"
+	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/train/picture"
@@ -83,15 +83,7 @@ func (f *tuning) flags(fs *flag.FlagSet) {
 	fs.StringVar(&o.From, "from", "", "`folder` of an initial adapter: PEFT's, mlx-lm's or a run's checkpoint. It determines -rank, -alpha, -dropout and -targets")
 	fs.BoolVar(&o.All, "all", false, "train all weights, in f32, instead of adapters")
 	fs.StringVar(&o.Merge, "merge", "", "`path` for the model with the adapter: a folder, or a GGUF file if it ends with .gguf")
-	fs.Func("merge-type", "element `type` of its matrices, as that of gomoe convert; that of MODEL if not given", func(s string) error {
-		for _, d := range convert.Types() {
-			if d.String() == s {
-				o.MergeType = d
-				return nil
-			}
-		}
-		return fmt.Errorf("want one of %s", quoted.Words(convert.Types()))
-	})
+	fs.Func("merge-type", "element `type` of its matrices, as that of gomoe convert; that of MODEL if not given", quoted.OneOf[graph.DType]{To: &o.MergeType, Of: convert.Types()}.Set)
 	fs.IntVar(&o.Steps, "steps", 100, "training `steps`")
 	fs.IntVar(&o.Rows, "batch", 8, "`sequences` of a step, over all ranks")
 	fs.IntVar(&o.Microbatches, "microbatches", 1, "number of `microbatches` per step, run in sequence to save memory")

@@ -85,7 +85,7 @@ func TestFinetune(t *testing.T) {
 		{[]string{model, "-data", text + ",", "-out", out}, 2, "want names with commas between"},
 		{[]string{"-data", text, "-out", out}, 2, "want one: the folder of a model"},
 		{append(small, "-out", out, "-steps", "0"), 2, "-steps 0"},
-		{append(small, "-out", out, "-merge-type", "q9"), 2, "want one of f32, f16"},
+		{append(small, "-out", out, "-merge-type", "q9"), 2, "want f32, f16"},
 		{append(small, "-out", out, "-keep", "0"), 2, "-keep 0: want at least 1"},
 		{append(small, "-out", out, "-all"), 2, "is for adapters, and -all trains all weights"},
 		{append(small, "-out", out, "-from", out), 2, "the adapter in -from " + out + " says that"},

@@ -13,6 +13,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/memory"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -132,9 +133,9 @@ func fits(path string, plan *lowering.Plan, limit size) error {
 	}
 	bytes := "more than can be counted"
 	if need < 1<<62 {
-		bytes = lowering.Bytes(int64(need))
+		bytes = memory.Format(int64(need))
 	}
-	return in(path, fmt.Errorf("program %s needs %s of memory in this process, whose mesh has %d ranks, and -memory allows %s; gomoe plan -brief lists the buffers", plan.Name, bytes, plan.Mesh.Ranks(), lowering.Bytes(int64(limit))))
+	return in(path, fmt.Errorf("program %s needs %s of memory in this process, whose mesh has %d ranks, and -memory allows %s; gomoe plan -brief lists the buffers", plan.Name, bytes, plan.Mesh.Ranks(), memory.Format(int64(limit))))
 }
 
 // memoryFlag adds the flag limiting memory.

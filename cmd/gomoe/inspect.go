@@ -194,7 +194,7 @@ func (r *inspection) print(w io.Writer) error {
 	if n := len(r.Files); n != 1 {
 		files = fmt.Sprintf("%d files", n)
 	}
-	fmt.Fprintf(t, "format\t%s, %s, %s\n", r.Format, files, memory.Format(float64(r.Bytes)))
+	fmt.Fprintf(t, "format\t%s, %s, %s\n", r.Format, files, memory.Format(r.Bytes))
 	architecture := "not said: there is no " + checkpoint.ConfigName
 	if r.Architecture != "" {
 		architecture = plainText(r.Architecture)
@@ -227,7 +227,7 @@ func (r *inspection) print(w io.Writer) error {
 	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "part\ttensors\tparameters\tbytes\t  types\n")
 	for _, p := range r.Parts {
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t  %s\n", p.Part, p.Tensors, count(p.Parameters), memory.Format(float64(p.Bytes)), strings.Join(p.Types, " "))
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t  %s\n", p.Part, p.Tensors, count(p.Parameters), memory.Format(p.Bytes), strings.Join(p.Types, " "))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -247,9 +247,9 @@ func (r *inspection) print(w io.Writer) error {
 			} else if k.Experts > 1 {
 				experts = fmt.Sprintf("%d-%d", k.First, k.First+k.Experts-1)
 			}
-			fmt.Fprintf(t, "%d\t%s\t%s\t", k.Rank, experts, memory.Format(float64(k.Bytes)))
+			fmt.Fprintf(t, "%d\t%s\t%s\t", k.Rank, experts, memory.Format(k.Bytes))
 			if r.Room > 0 {
-				fmt.Fprintf(t, "%s\t%s\t%s\t", memory.Format(float64(k.Caches)), memory.Format(float64(k.Step)), memory.Format(float64(k.Bytes+k.Caches+k.Step)))
+				fmt.Fprintf(t, "%s\t%s\t%s\t", memory.Format(k.Caches), memory.Format(k.Step), memory.Format(k.Bytes+k.Caches+k.Step))
 			}
 			fmt.Fprintln(t)
 		}

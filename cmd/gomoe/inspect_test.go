@@ -56,24 +56,24 @@ func TestInspect(t *testing.T) {
 	for _, line := range strings.Split(out, "\n") {
 		lines = append(lines, strings.TrimRight(line, " "))
 	}
-	require.Equal(t, `format        safetensors, 1 file, 5.863 KiB
+	require.Equal(t, `format        safetensors, 1 file, 6004 B
 architecture  olmoe
 layers        1
 experts       3, of which a token uses 2
 layout        a tensor per expert, [I,H] and [H,I]
 parameters    1.5k, of which a token uses 1.41k
 
-       part  tensors  parameters      bytes  types
-  embedding        1        1.2k  4.688 KiB  F32
-     router        1          12   48 bytes  F32
-    experts        9         288  1.125 KiB  F32
-      other        1           1    4 bytes  F32
+       part  tensors  parameters   bytes  types
+  embedding        1        1.2k  4800 B  F32
+     router        1          12    48 B  F32
+    experts        9         288  1152 B  F32
+      other        1           1     4 B  F32
 
-  rank  experts      bytes
-     0        0  5.113 KiB
-     1        1  5.113 KiB
-     2        2  5.113 KiB
-     3     none  4.738 KiB
+  rank  experts   bytes
+     0        0  5236 B
+     1        1  5236 B
+     2        2  5236 B
+     3     none  4852 B
 the memory of caches and steps is unknown: models: `+filepath.Join(dir, checkpoint.ConfigName)+`: vocab_size is missing
 
 model.embed_tokens.weight                      F32[300 4]  embedding

@@ -10,13 +10,16 @@ import (
 	"time"
 
 	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/generate"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/memory"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/jaccl/job/environ"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/tokenizer"
+	"github.com/gomoe/gomoe/train/lm"
 	"github.com/gomoe/gomoe/world"
 )
 
@@ -29,7 +32,6 @@ type opening struct {
 	transport          *string
 	deadline           *time.Duration
 	o                  generate.Options
-	home               homeward
 	copies             copying
 
 	w     world.World
@@ -47,23 +49,30 @@ type opening struct {
 
 // flags adds the flags for placing the model.
 func (m *opening) flags(fs *flag.FlagSet) {
-	fs.Func("cache", "element `type` of the caches: f32, bf16, f16 or q8_0; that of the calculation if not given", func(s string) error {
-		for _, d := range []graph.DType{graph.F32, graph.BF16, graph.F16, graph.Q8_0} {
-			if d.String() == s {
-				m.o.Cache = d
-				return nil
-			}
-		}
-		return errors.New("want f32, bf16, f16 or q8_0")
-	})
+	fs.Func("cache", "element `type` of the caches: f32, bf16, f16 or q8_0; that of the calculation if not given",
+		quoted.OneOf[graph.DType]{To: &m.o.Cache, Of: []graph.DType{graph.F32, graph.BF16, graph.F16, graph.Q8_0}}.Set)
 	adapterFlag(fs, &m.adapter)
-	m.home.flags(fs)
+	returnFlags(fs, &m.o.Exchange, &m.o.Wire)
 	m.copies.flags(fs)
 	fs.StringVar(&m.mesh, "mesh", "", "`axes` of ranks: ep splits the experts, tp heads and the experts' columns; empty is one rank")
 	orderFlag(fs, &m.order)
 	m.transport, m.deadline = world.TransportFlag(fs), world.DeadlineFlag(fs)
 	deviceFlag(fs, &m.device)
 	kernelsFlag(fs)
+}
+
+// returnFlags adds the flags for the return path of experts' outputs.
+func returnFlags(fs *flag.FlagSet, exchange *ep.Exchange, wire *graph.DType) {
+	fs.Func("exchange", "the `form` in which experts' outputs return to their tokens: rows, with the same bits as on one rank, or sum, which sends less; rows if not given", quoted.OneOf[ep.Exchange]{To: exchange, Of: []ep.Exchange{ep.Rows, ep.Sum}}.Set)
+	fs.Func("wire", "element `type` of returned sums, with -exchange sum: f32, bf16 or f16; f32 if not given", lm.SumTypes(wire).Set)
+}
+
+// checkReturn returns an error if a flag of returnFlags has no effect.
+func checkReturn(exchange ep.Exchange, wire graph.DType) error {
+	if wire != graph.NoDType && exchange != ep.Sum {
+		return usagef("-wire %s is the type of sums, want -exchange sum, too", wire)
+	}
+	return nil
 }
 
 // adapterFlag adds the flag for a model's adapters.
@@ -96,7 +105,7 @@ func (m *opening) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if m.o.Exchange, m.o.Wire, err = m.home.parse(); err != nil {
+	if err := checkReturn(m.o.Exchange, m.o.Wire); err != nil {
 		return err
 	}
 	if m.o.Copies, err = m.copies.parse(mesh); err != nil {
@@ -196,8 +205,8 @@ func roomText(g *generate.Generator) string {
 		of = fmt.Sprintf(" for each of %d sequences", n)
 	}
 	if m.Mapped > 0 {
-		mapped = fmt.Sprintf(" (%s of them in the model's files)", memory.Format(float64(m.Mapped)))
+		mapped = fmt.Sprintf(" (%s of them in the model's files)", memory.Format(m.Mapped))
 	}
 	return fmt.Sprintf("room for %d positions%s; a rank takes %s: weights %s%s, caches %s, the largest step %s", g.Room(), of,
-		memory.Format(float64(m.Weights+m.Caches+m.Step)), memory.Format(float64(m.Weights)), mapped, memory.Format(float64(m.Caches)), memory.Format(float64(m.Step)))
+		memory.Format(m.Weights+m.Caches+m.Step), memory.Format(m.Weights), mapped, memory.Format(m.Caches), memory.Format(m.Step))
 }

@@ -11,6 +11,7 @@ import (
 	"math"
 
 	"github.com/gomoe/gomoe/internal/infile"
+	"github.com/gomoe/gomoe/internal/memory"
 )
 
 // defaultLimit is the maximum number of bytes read by Load if Options.Limit is 0.
@@ -120,22 +121,12 @@ func (c *Corpus) Hash() string {
 
 // String describes the text and its division in one line.
 func (c *Corpus) String() string {
-	s := fmt.Sprintf("%s: %s from %d of %d files", c.Source, size(len(c.Train)+len(c.Held)), c.Files, c.Found)
+	s := fmt.Sprintf("%s: %s from %d of %d files", c.Source, memory.Format(int64(len(c.Train)+len(c.Held))), c.Files, c.Found)
 	if c.Cut {
 		s += ", the last one cut at the limit"
 	}
 	if c.Binary > 0 {
 		s += fmt.Sprintf(", %d binary skipped", c.Binary)
 	}
-	return s + fmt.Sprintf("; %s to train on, %s held out", size(len(c.Train)), size(len(c.Held)))
-}
-
-func size(n int) string {
-	switch {
-	case n >= 1<<20:
-		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
-	case n >= 1<<10:
-		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
-	}
-	return fmt.Sprintf("%d bytes", n)
+	return s + fmt.Sprintf("; %s to train on, %s held out", memory.Format(int64(len(c.Train))), memory.Format(int64(len(c.Held))))
 }

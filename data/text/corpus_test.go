@@ -58,7 +58,7 @@ func TestLoadDirectory(t *testing.T) {
 	if c.Files != 3 || c.Found != 5 || c.Binary != 1 || c.Cut {
 		t.Errorf("files %d found %d binary %d cut %v, want 3 5 1 false", c.Files, c.Found, c.Binary, c.Cut)
 	}
-	want := dir + ": 100 bytes from 3 of 5 files, 1 binary skipped; 95 bytes to train on, 5 bytes held out"
+	want := dir + ": 100 B from 3 of 5 files, 1 binary skipped; 95 B to train on, 5 B held out"
 	if got := c.String(); got != want {
 		t.Errorf("String:\n%s\nwant\n%s", got, want)
 	}

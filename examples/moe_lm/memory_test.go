@@ -14,6 +14,7 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/internal/memory"
 	"github.com/gomoe/gomoe/internal/testing/toy"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/engine"
@@ -56,7 +57,7 @@ func TestStepMemory(t *testing.T) {
 	require.NoError(t, err)
 	runtime.ReadMemStats(&after)
 	got, want := int64(after.TotalAlloc-before.TotalAlloc), plan.Report(runtime.GOMAXPROCS(0)).Mem.OfRanks(ranks)
-	t.Logf("%s allocated, %s planned for %d ranks", lowering.Bytes(got), lowering.Bytes(want), ranks)
+	t.Logf("%s allocated, %s planned for %d ranks", memory.Format(got), memory.Format(want), ranks)
 	if got < want*9/10 || got > want*11/10 {
 		t.Errorf("%d bytes allocated by a session and its first step, want %d within 10%%", got, want)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/internal/memory"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/train/lm"
 )
@@ -95,7 +95,7 @@ func TestZeroMemory(t *testing.T) {
 		mem := plan.Report(1).Mem
 		inputs[zero], totals[zero] = mem.Inputs, mem.Total
 		made, asked := exchanges(plan)
-		t.Logf("-zero %s: inputs %s, arena %s, total %s, %v for %v", zero, lowering.Bytes(mem.Inputs), lowering.Bytes(mem.Arena), lowering.Bytes(mem.Total), made, asked)
+		t.Logf("-zero %s: inputs %s, arena %s, total %s, %v for %v", zero, memory.Format(mem.Inputs), memory.Format(mem.Arena), memory.Format(mem.Total), made, asked)
 		if zero == "off" {
 			continue
 		}

@@ -19,17 +19,20 @@ type Limit struct {
 // unlimited returns a limit that is never exceeded.
 func unlimited() Limit { return Limit{Bytes: math.MaxInt64} }
 
-// Format returns a number of bytes in words, such as 1.5 GiB.
-func Format(bytes float64) string {
-	const units = "KMGTPE"
-	if bytes < 1<<10 {
-		return fmt.Sprintf("%.0f bytes", bytes)
+// Format returns a number of bytes as text, exact below 10 KiB: 512 B, 8192 B, 12.5 KiB,
+// 3.0 GiB.
+func Format[N ~int64 | ~float64](bytes N) string {
+	if bytes < 10<<10 {
+		return fmt.Sprintf("%d B", int64(bytes))
 	}
-	i := -1
-	for bytes >= 1<<10 && i < len(units)-1 {
-		bytes, i = bytes/(1<<10), i+1
+	x, unit := float64(bytes)/1024, "KiB"
+	for _, next := range []string{"MiB", "GiB", "TiB", "PiB", "EiB"} {
+		if x < 1000 {
+			break
+		}
+		x, unit = x/1024, next
 	}
-	return fmt.Sprintf("%.4g %ciB", bytes, units[i])
+	return fmt.Sprintf("%.1f %s", x, unit)
 }
 
 // least returns the smallest limit. A limit below 0 counts as 0.

@@ -38,7 +38,7 @@ func TestLimits(t *testing.T) {
 	if n := addresses(fstest.MapFS{"proc/self/statm": {Data: []byte("3 2 1 0")}}); n <= 0 || n%3 != 0 {
 		t.Errorf("3 pages of addresses are %d bytes", n)
 	}
-	for bytes, want := range map[float64]string{0: "0 bytes", 1023: "1023 bytes", 1536: "1.5 KiB", 1 << 30: "1 GiB", 1e30: "8.674e+11 EiB"} {
+	for bytes, want := range map[float64]string{0: "0 B", 10239: "10239 B", 10240: "10.0 KiB", 1000 << 10: "1.0 MiB", 5 << 30: "5.0 GiB", 1<<63 - 1: "8.0 EiB"} {
 		if got := Format(bytes); got != want {
 			t.Errorf("%g bytes are %s, want %s", bytes, got, want)
 		}

@@ -8,6 +8,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/train"
@@ -28,7 +29,7 @@ type tolerances struct{ loss, norm, gradient float64 }
 //
 // With -exact nothing differs.
 func (o *Options) allowed() tolerances {
-	tp, bf16 := o.Mesh.Size("tp") > 1, o.DType.Is == "bf16"
+	tp, bf16 := o.Mesh.Size("tp") > 1, o.DType == graph.BF16
 	switch {
 	case o.Exact:
 		return tolerances{}
@@ -91,7 +92,7 @@ func (c Command) firstStep(ctx context.Context, o *Options, m sharding.Mesh, cor
 	cfg := o.Config(m)
 	run, err := train.Open(ctx, p, cfg)
 	if err != nil {
-		return nil, train.Lightest(ctx, err, p, cfg, c.lighter(step, o))
+		return nil, step.Lighter(ctx, err, cfg, c.lighter(o))
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
 	if err := run.Init(ctx, o.Seed); err != nil {

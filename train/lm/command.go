@@ -19,6 +19,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/data/text"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/interrupt"
 	"github.com/gomoe/gomoe/internal/memory"
 	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/internal/whole"
@@ -137,11 +138,11 @@ func (c Command) Run(ctx, stop context.Context, args []string, stdout io.Writer)
 	if o.info, err = w.Info(); err != nil {
 		return err
 	}
-	if err := c.room(o, o.Mesh, len(o.info.Local), memory.Available()); err != nil {
+	if err := c.checkMemory(o, o.Mesh, len(o.info.Local), memory.Available()); err != nil {
 		return err
 	}
 	if o.Check {
-		if err := c.room(o, sharding.Mesh{}, 1, memory.Available()); err != nil {
+		if err := c.checkMemory(o, sharding.Mesh{}, 1, memory.Available()); err != nil {
 			return err
 		}
 	}
@@ -176,18 +177,18 @@ func (c Command) Run(ctx, stop context.Context, args []string, stdout io.Writer)
 
 // train runs the training. However it ends, the metrics and the picture contain all completed steps.
 func (c Command) train(ctx, stop context.Context, o *Options, corpus *Bytes, stdout io.Writer) (err error) {
-	step, cfg := c.step(o), o.Config(o.Mesh)
+	step := c.step(o)
 	p, err := step.Trace(o.Mesh)
 	if err != nil {
 		return err
 	}
 	c.describe(stdout, o, corpus, p.Params)
 	t := Training{
-		Program: p, Config: cfg, Lighter: c.lighter(step, o), Seed: o.Seed, Metrics: o.Metrics, Unit: "byte", Stdout: stdout,
+		Step: step, Program: p, Config: o.Config(o.Mesh), Lighter: c.lighter(o), Out: o.Out, Seed: o.Seed, Metrics: o.Metrics, Unit: "byte", Stdout: stdout,
 		Loop: train.Loop{
-			Steps: o.Steps, Rate: train.Cosine(o.Rate, o.Warmup, o.Steps, 0.1), Tokens: o.Rows * o.Length, Every: o.Eval, Batch: corpus.Parts,
+			Steps: o.Steps, Rate: train.Cosine(o.Rate, o.Warmup, o.Steps, 0.1), Every: o.Eval, Batch: corpus.Parts,
 			Saves:    o.saves(),
-			Figures:  train.Figures{Folder: o.Out, Draw: c.Draw, Title: c.Name + ", mesh " + Describe(o.Mesh), Entropy: corpus.Entropy},
+			Figures:  train.Figures{Draw: c.Draw, Title: c.Name + ", mesh " + Describe(o.Mesh), Entropy: corpus.Entropy},
 			Remedies: train.Remedies{Lower: "-lr", Find: "add -finite"},
 		},
 		Done: func(ctx context.Context, d *Done) error { return c.finish(ctx, stop, o, d, p.Params, stdout) },
@@ -202,7 +203,6 @@ func (c Command) train(ctx, stop context.Context, o *Options, corpus *Bytes, std
 		fmt.Fprintf(os.Stderr, "%s: %s\n", c.Name, quoted.Message(err.Error()))
 	}
 	if o.Eval > 0 {
-		t.Evaluation = step.Evaluation
 		t.HeldOut = func(ctx context.Context, e *train.Evaluation) (float64, error) {
 			return e.Scalar(ctx, "loss", corpus.Held)
 		}
@@ -260,14 +260,14 @@ func (c Command) describe(w io.Writer, o *Options, corpus *Bytes, params []nn.Pa
 	fmt.Fprintf(w, "text: %s\n", corpus)
 	fmt.Fprintf(w, "byte-unigram entropy: %.4f nats (%.3f bits) per byte\n", corpus.Entropy, bits)
 	fmt.Fprintf(w, "model: %d layers, %d experts of which %d per token, %d weights of which %d per token\n", size.Layers, size.Experts, size.TopK, all, active)
-	fmt.Fprintf(w, "mesh: %s %s, %d tokens per step, computing in %s\n", Describe(o.Mesh), where, o.Rows*o.Length, o.DType.Is)
+	fmt.Fprintf(w, "mesh: %s %s, %d tokens per step, computing in %s\n", Describe(o.Mesh), where, o.Rows*o.Length, o.DType)
 }
 
-// lighter returns the flags that may reduce the memory of the step.
-func (c Command) lighter(step Step, o *Options) []train.Lighter {
+// lighter names the flags that may reduce the memory of the step.
+func (c Command) lighter(o *Options) Lighter {
 	narrow := *o
-	narrow.DType.Is = "bf16"
-	return step.Lighter(o.Config(o.Mesh), c.step(&narrow), func(setting, value string) string { return "-" + setting + " " + value })
+	narrow.DType = graph.BF16
+	return Lighter{Narrow: c.step(&narrow), Name: func(setting, value string) string { return "-" + setting + " " + value }}
 }
 
 // finish saves the model and generates a sample.
@@ -329,4 +329,25 @@ func (o *Options) tracePath() string {
 	}
 	ext := filepath.Ext(o.Trace)
 	return fmt.Sprintf("%s.%d%s", strings.TrimSuffix(o.Trace, ext), o.info.Rank, ext)
+}
+
+// reported is an error already written to standard error.
+type reported struct{ error }
+
+func (r *reported) Unwrap() error { return r.error }
+
+// Main runs a Command as a whole program, using the program's arguments, and does not return. The first Ctrl-C or
+// SIGTERM, which batch systems send before killing, ends training after the current step and keeps all results so
+// far; the program then ends by that signal. A second one ends it at once.
+func Main(c Command) {
+	stop := interrupt.Context()
+	stdout := &whole.Output{To: os.Stdout}
+	err := c.Run(context.Background(), stop, os.Args[1:], stdout)
+	if err == nil && stdout.Err != nil {
+		err = fmt.Errorf("standard output: %w", stdout.Err)
+	}
+	if said := (*reported)(nil); err != nil && !errors.As(err, &said) {
+		fmt.Fprintf(os.Stderr, "%s: %s\n", c.Name, quoted.Message(err.Error()))
+	}
+	interrupt.Exit(stop, interrupt.Status(stop, err, world.Status(err)))
 }

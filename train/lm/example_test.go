@@ -38,8 +38,8 @@ func Example() {
 		return
 	}
 	ended, err := (&lm.Training{
-		Program: p, Config: cfg, Seed: 1, Unit: "byte",
-		Loop: train.Loop{Steps: 50, Rate: train.Constant(0.01), Tokens: step.Rows * step.Length, Batch: corpus.Parts},
+		Step: step, Program: p, Config: cfg, Seed: 1, Unit: "byte",
+		Loop: train.Loop{Steps: 50, Rate: train.Constant(0.01), Batch: corpus.Parts},
 	}).Run(context.Background(), context.Background())
 	if err != nil {
 		fmt.Println(err)

@@ -50,15 +50,15 @@ func WriteModel(folder string, tensors []tensor.Source, config map[string]any, o
 	if err := safetensors.Write(filepath.Join(folder, safetensors.FileName), map[string]string{"format": "pt"}, tensors); err != nil {
 		return nil, err
 	}
-	files, err := beside(config, others)
+	files, err := otherFiles(config, others)
 	if err != nil {
 		return nil, err
 	}
 	return append([]string{safetensors.FileName}, slices.Sorted(maps.Keys(files))...), whole.WriteAll(folder, files)
 }
 
-// beside returns the files of a model other than its tensors, by name.
-func beside(config map[string]any, others map[string][]byte) (map[string][]byte, error) {
+// otherFiles returns the files of a model other than its tensors, by name.
+func otherFiles(config map[string]any, others map[string][]byte) (map[string][]byte, error) {
 	text, err := json.MarshalIndent(config, "", "  ")
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func beside(config map[string]any, others map[string][]byte) (map[string][]byte,
 // SavedModel returns a value for Loop.Saves.As, which makes a run's checkpoints readable as its model. name maps a
 // parameter to its name in files, as for Tensors; config and others are as for WriteModel.
 func SavedModel(params []nn.Param, name func(param string) (name string, transposed bool), config map[string]any, others map[string][]byte) (*snapshot.Model, error) {
-	files, err := beside(config, others)
+	files, err := otherFiles(config, others)
 	if err != nil {
 		return nil, err
 	}

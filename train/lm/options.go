@@ -11,6 +11,8 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/checkpoint/safetensors"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/memory"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/runtime"
@@ -31,7 +33,9 @@ type Options struct {
 	Seed                                           uint64
 	Limit                                          int64
 	Check, Finite, Resume, Overwrite, Exact        bool
-	DType, Sums, Remat, Zero                       Choice
+	DType, Sums                                    graph.DType
+	Remat                                          nn.Remat
+	Zero                                           train.Zero
 	Overlap                                        lowering.Overlap
 	// Facts holds the flags, including the model's, that must agree between processes and that checkpoints store.
 	Facts map[string]string
@@ -75,7 +79,7 @@ func (o *Options) flags(f *flag.FlagSet) (mesh, order *string) {
 	f.Uint64Var(&o.Seed, "seed", 1, "of the weights, the batches and the sample")
 	f.IntVar(&o.Length, "seq", 128, "`bytes` per sequence")
 	f.IntVar(&o.Rows, "batch", 16, "`sequences` per step, over all ranks")
-	f.IntVar(&o.Microbatches, "microbatches", 1, "number of `microbatches` per step, run in sequence to save memory; losses that balance experts are then those of a part")
+	f.IntVar(&o.Microbatches, "microbatches", 1, "number of `microbatches` per step, run in sequence to save memory; load-balancing losses are then computed per microbatch")
 	f.IntVar(&o.Eval, "eval", 150, "steps between losses on held-out text; 0 for none")
 	f.IntVar(&o.SaveEvery, "save-every", 0, "`steps` between checkpoints in the folder checkpoints of -out, from which -resume goes on; the last step and an interrupt leave one, too; 0 for none")
 	f.IntVar(&o.Keep, "keep", 2, "the newest `checkpoints` stay, and the one with the smallest held-out loss of those that -save-every and -eval have in common")
@@ -86,17 +90,32 @@ func (o *Options) flags(f *flag.FlagSet) (mesh, order *string) {
 	f.StringVar(&o.Device, "device", "", "`device` for kernels: host, metal (Apple's GPU), or metal-emulated (the same kernels on this processor, slow, for testing); host if not given")
 	f.BoolVar(&o.Finite, "finite", false, "stop at the first kernel that makes a NaN or an infinity, and name it")
 	f.IntVar(&o.Compare, "compare", runtime.DefaultCompare, "`steps` between comparisons of the weights and inputs that processes have in common; 0 compares them before the first step only")
-	choice := func(c *Choice, name, usage string, of ...string) {
-		*c = Choice{of[0], of}
-		f.Var(c, name, usage)
-	}
-	choice(&o.DType, "dtype", "element `type` to compute in, f32 or bf16; the latter keeps weights, moments, router and losses in f32", "f32", "bf16")
-	choice(&o.Remat, "remat", "`what` the gradient computes again to save memory: off, products (a layer without its products and exchanges) or all (of a layer)", "off", "products", "all")
-	choice(&o.Sums, "sums", "element `type` in which ranks add up gradients and other sums: f32, or bf16 or f16, which halve what they exchange and round", "f32", "bf16", "f16")
-	choice(&o.Zero, "zero", "`what` is split over the ranks that split the batch, to save memory: off, moments, or weights (and moments; weights are gathered where they are used)", "off", "moments", "weights")
+	o.DType, o.Sums = graph.F32, graph.F32
+	f.Var(DTypes(&o.DType), "dtype", "element `type` to compute in, f32 or bf16; the latter keeps weights, moments, router and losses in f32")
+	f.Var(Remats(&o.Remat), "remat", "`values` that the gradient recomputes to save memory: off, products (a layer without its products and exchanges) or all (of a layer)")
+	f.Var(SumTypes(&o.Sums), "sums", "element `type` in which ranks add up gradients and other sums: f32, or bf16 or f16, which halve what they exchange and round")
+	f.Var(Zeros(&o.Zero), "zero", "`state` split over the ranks that split the batch, to save memory: off, moments, or weights (and moments; weights are gathered where they are used)")
 	f.BoolVar(&o.Exact, "exact", false, "make the loss, the weights and so the whole run bit-identical on every mesh of dp and ep, even when resumed on another; slower")
 	f.TextVar(&o.Overlap, "overlap", o.Overlap, "overlap `collectives` with computation: off or collectives")
 	return mesh, order
+}
+
+// DTypes, SumTypes, Remats and Zeros are settings with their values: element types to compute in and to sum in over ranks,
+// and the fields Remat of nn.Options and Zero of train.Config.
+func DTypes(to *graph.DType) quoted.OneOf[graph.DType] {
+	return quoted.OneOf[graph.DType]{To: to, Of: []graph.DType{graph.F32, graph.BF16}}
+}
+
+func SumTypes(to *graph.DType) quoted.OneOf[graph.DType] {
+	return quoted.OneOf[graph.DType]{To: to, Of: []graph.DType{graph.F32, graph.BF16, graph.F16}}
+}
+
+func Remats(to *nn.Remat) quoted.OneOf[nn.Remat] {
+	return quoted.OneOf[nn.Remat]{To: to, Of: []nn.Remat{nn.RematOff, nn.RematProducts, nn.RematAll}}
+}
+
+func Zeros(to *train.Zero) quoted.OneOf[train.Zero] {
+	return quoted.OneOf[train.Zero]{To: to, Of: []train.Zero{train.ZeroOff, train.ZeroMoments, train.ZeroWeights}}
 }
 
 // same sets Facts.
@@ -174,13 +193,13 @@ func Over(flag string, n, parts int, where string) error {
 
 // Step returns the training step of a model under these options.
 func (o *Options) Step(m Model) Step {
-	model := nn.Options{DType: o.DType.dtype(), Remat: nn.Remat(o.Remat.orOff()), Stored: func(nn.Param) (nn.Form, error) { return nn.Form{DType: graph.F32}, nil }}
+	model := nn.Options{DType: o.DType, Remat: o.Remat, Stored: func(nn.Param) (nn.Form, error) { return nn.Form{DType: graph.F32}, nil }}
 	return Step{
 		Forward: func(s *nn.Scope, tokens *graph.Value) *graph.Value { return m.Forward(s, tokens, true) },
 		TopK:    m.Size().TopK, Rows: o.Rows, Length: o.Length, Balance: o.Balance, ZLoss: o.ZLoss,
 		Train: train.Config{
 			Optimizer: train.Chain(train.ClipByGlobalNorm(o.Clip), train.AdamW(train.AdamWOptions{B1: beta1, B2: beta2, Eps: eps, Decay: o.Decay})),
-			Model:     model, Zero: train.Zero(o.Zero.orOff()), Microbatches: o.Microbatches,
+			Model:     model, Zero: o.Zero, Microbatches: o.Microbatches,
 		},
 	}
 }
@@ -195,8 +214,8 @@ func (o *Options) Config(m sharding.Mesh) gomoe.Config {
 		World: o.world, Mesh: m, Place: Places(m, Inputs()...), Overlap: o.Overlap,
 		Options: runtime.Options{Finite: o.Finite, Device: o.device, Compare: every},
 	}
-	if d := o.Sums.dtype(); d != graph.F32 {
-		cfg.Sums = d
+	if o.Sums != graph.F32 {
+		cfg.Sums = o.Sums
 	}
 	if o.Exact {
 		cfg.Exact = gomoe.ExactBlocks
@@ -207,7 +226,7 @@ func (o *Options) Config(m sharding.Mesh) gomoe.Config {
 // saves configures checkpoints, and the settings that must match when resuming.
 func (o *Options) saves() train.Saves {
 	return train.Saves{
-		Folder: snapshot.Folder{Path: filepath.Join(o.Out, "checkpoints"), Keep: o.Keep}, Every: o.SaveEvery, Resume: o.Resume, Overwrite: o.Overwrite,
+		Folder: snapshot.Folder{Path: Checkpoints(o.Out), Keep: o.Keep}, Every: o.SaveEvery, Resume: o.Resume, Overwrite: o.Overwrite,
 		Facts: o.Facts, Model: o.sizes, Made: []string{filepath.Join(o.Out, safetensors.FileName)},
 		Free: strings.Fields("-check -compare -deadline -eval -finite -keep -overlap -overwrite -prompt -remat -resume -sample -save-every -temperature"),
 	}
@@ -220,4 +239,50 @@ func Multiple(n, of int) int {
 		return n / of * of
 	}
 	return (n + of - 1) / of * of
+}
+
+// Size is the approximate size of a model. Weights are counted in float64, so that no flag overflows them.
+type Size struct {
+	Layers, Experts, TopK int
+	Weights               float64
+	Width                 float64 // width of the activations between layers
+}
+
+// planBytes is the approximate memory of a step's program and plan per layer, regardless of size: 36 layers of the
+// smallest size used 290 KB each after a garbage collection.
+const planBytes = 290e3
+
+// needs estimates a lower bound of a training step's memory in bytes on a rank of a mesh: its share of the weights
+// and two moments; at least six arrays of the tokens saved per layer for the backward pass; and the logits.
+func (o *Options) needs(s Size, m sharding.Mesh) float64 {
+	split := 1.0 // ranks sharing the tokens
+	for _, a := range m.Axes {
+		if a.Name != "tp" {
+			split *= float64(a.Size)
+		}
+	}
+	tokens := float64(o.Rows) / float64(o.Microbatches) * float64(o.Length) / split
+	return 4*(3*s.Weights/float64(m.Ranks())+tokens*(6*float64(s.Layers)*s.Width+Vocab)) + planBytes*float64(s.Layers)
+}
+
+// checkMemory returns an error if the model needs more memory than this process can use for its ranks of the mesh. It runs
+// before tracing, and names the flag whose default value would reduce memory the most.
+func (c Command) checkMemory(o *Options, m sharding.Mesh, ranks int, can memory.Limit) error {
+	all := func() float64 { return float64(ranks) * o.needs(c.Model.Size(), m) }
+	need := all()
+	if need <= float64(can.Bytes) {
+		return nil
+	}
+	best, what := need, "the model"
+	o.flagged.Visit(func(f *flag.Flag) {
+		given := f.Value.String()
+		if given == "" || f.Value.Set(f.DefValue) != nil {
+			return // a flag without a value
+		}
+		if n := all(); n < best {
+			best, what = n, fmt.Sprintf("-%s %s: the model", f.Name, given)
+		}
+		f.Value.Set(given)
+	})
+	return fmt.Errorf("%s needs at least %s of memory for the %d ranks in this process, and %s can be had (%s); want less, or more processes", what, memory.Format(need), ranks, memory.Format(can.Bytes), can.By)
 }

@@ -1,6 +1,8 @@
 package lm
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -138,17 +140,35 @@ func mean(xs []*graph.Value) *graph.Value {
 	return primitives.MulScalar(sum, 1/float64(len(xs)))
 }
 
-// Lighter returns the settings that may reduce the memory of the step, placed by cfg. narrow is the step in bf16.
-// name returns a setting as the user gives it, or "" if the user cannot change it: remat, microbatches, zero, sums
-// or dtype.
-func (c Step) Lighter(cfg gomoe.Config, narrow Step, name func(setting, value string) string) []train.Lighter {
-	var all []train.Lighter
-	add := func(setting, value string, c Step, cfg gomoe.Config) {
-		if words := name(setting, value); words != "" {
-			all = append(all, train.Lighter{Setting: words, Program: func() (*train.Program, gomoe.Config, error) {
-				p, err := c.Trace(cfg.Mesh)
-				return p, cfg, err
-			}})
+// Lighter is how a program's user lets a step need less memory.
+type Lighter struct {
+	// Name returns a setting as the user gives it, or "" if the user cannot change it: remat, microbatches, zero, sums
+	// or dtype. nil names none.
+	Name   func(setting, value string) string
+	Narrow Step   // the step with dtype bf16
+	Advice string // other advice; "" means none
+}
+
+// Lighter extends a *gomoe.TooLargeError of the step, placed by cfg, with the settings that need less memory, and with the
+// advice. It returns other errors unchanged. If ctx ends, it returns the cause.
+func (c Step) Lighter(ctx context.Context, err error, cfg gomoe.Config, by Lighter) error {
+	setting := func(name string, c Step, cfg gomoe.Config) gomoe.Setting {
+		return gomoe.Setting{Name: name, Program: func() (*graph.Program, gomoe.Config, error) {
+			p, err := c.Trace(cfg.Mesh)
+			if err != nil {
+				return nil, cfg, err
+			}
+			cfg, err := p.Placed(cfg)
+			return p.Program, cfg, err
+		}}
+	}
+	var all []gomoe.Setting
+	add := func(name, value string, c Step, cfg gomoe.Config) {
+		if by.Name == nil {
+			return
+		}
+		if given := by.Name(name, value); given != "" {
+			all = append(all, setting(given, c, cfg))
 		}
 	}
 	for _, remat := range []nn.Remat{nn.RematProducts, nn.RematAll} {
@@ -171,6 +191,11 @@ func (c Step) Lighter(cfg gomoe.Config, narrow Step, name func(setting, value st
 	sums := cfg
 	sums.Sums = graph.BF16
 	add("sums", "bf16", c, sums)
-	add("dtype", "bf16", narrow, cfg)
-	return all
+	add("dtype", "bf16", by.Narrow, cfg)
+	err = gomoe.Lighter(ctx, err, setting("", c, cfg), all)
+	var tooLarge *gomoe.TooLargeError
+	if by.Advice != "" && errors.As(err, &tooLarge) {
+		err = fmt.Errorf("%w; what changes it: %s", err, by.Advice)
+	}
+	return err
 }

@@ -7,14 +7,13 @@ import (
 	"io"
 	"maps"
 	"net"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/gomoe/gomoe"
-	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/memory"
 	"github.com/gomoe/gomoe/internal/whole"
-	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/train"
 	"github.com/gomoe/gomoe/train/report"
@@ -22,17 +21,18 @@ import (
 
 // Training configures a run: a step, its inputs, and its outputs.
 type Training struct {
-	Program *train.Program
-	// Config places the batch and configures the ranks and the execution of the step, and of Evaluation.
+	Step    Step
+	Program *train.Program // traced from Step
+	// Config places the batch and configures the ranks and the execution of the step, and of its evaluation.
 	Config  gomoe.Config
-	Lighter []train.Lighter // settings suggested if memory does not suffice
-	Advice  string          // other advice for that case; "" means none
-	// Loop runs the steps. Training.Run sets its HeldOut, and its Figures.Progress if the program has not.
+	Lighter Lighter // in case that memory does not suffice
+	Out     string  // folder for metrics.csv, training.png and, in the folder checkpoints, checkpoints; "" writes none
+	// Loop runs the steps. Training.Run sets its Tokens, its HeldOut, the folders of its Figures and Saves, and its
+	// Figures.Progress if the program has not.
 	Loop train.Loop
 	Seed uint64 // for the initial state
-	// Evaluation, if not nil, traces the loss on held-out text, and HeldOut measures the loss with it.
-	Evaluation func(*nn.Scope) []*graph.Value
-	HeldOut    func(context.Context, *train.Evaluation) (float64, error)
+	// HeldOut measures the loss on held-out text with Step.Evaluation; nil if there is no such text.
+	HeldOut func(context.Context, *train.Evaluation) (float64, error)
 	// Metrics is an address, such as :9100, for serving the steps to Prometheus from the first process; "" serves
 	// none.
 	Metrics string
@@ -60,15 +60,6 @@ type Done struct {
 	Loss func(context.Context) (float64, error)
 }
 
-// writes reports whether this process writes for all of them.
-func writes(cfg gomoe.Config) (bool, error) {
-	if cfg.World == nil {
-		return true, nil
-	}
-	info, err := cfg.World.Info()
-	return info.First(), err
-}
-
 // InterruptedError reports a run ended by stop before its last step, in this process or another one. It wraps
 // context.Canceled.
 type InterruptedError struct {
@@ -92,10 +83,15 @@ func (i *InterruptedError) Unwrap() error { return context.Canceled }
 // must call it.
 func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error) {
 	loop := &t.Loop
-	first, err := writes(t.Config)
+	loop.Tokens = t.Step.Rows * t.Step.Length
+	if t.Out != "" {
+		loop.Figures.Folder, loop.Saves.Folder.Path = t.Out, Checkpoints(t.Out)
+	}
+	job, err := t.Config.World.Info()
 	if err != nil {
 		return nil, err
 	}
+	first := job.First() // this process writes for all of them
 	if t.Stdout == nil || !first {
 		t.Stdout = io.Discard
 	}
@@ -124,16 +120,16 @@ func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error
 	}
 	run, err := train.Open(stop, t.Program, t.Config)
 	if err != nil {
-		return nil, t.advise(train.Lightest(stop, err, t.Program, t.Config, t.Lighter))
+		return nil, t.Step.Lighter(stop, err, t.Config, t.Lighter)
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
 	var evaluations []*train.Evaluation
-	if t.Evaluation != nil {
+	if t.HeldOut != nil {
 		cfg := t.Config
 		cfg.Trace, cfg.Finite, cfg.Compare = nil, false, 0 // only for steps, as are recorded choices
 		cfg.Place = maps.Clone(cfg.Place)
 		maps.DeleteFunc(cfg.Place, func(name string, _ sharding.Spec) bool { return strings.HasPrefix(name, train.ChoicesPrefix) })
-		held, wrong := run.Evaluation(stop, "evaluate", cfg, t.Evaluation)
+		held, wrong := run.Evaluation(stop, "evaluate", cfg, t.Step.Evaluation)
 		if wrong != nil {
 			return nil, wrong
 		}
@@ -150,9 +146,9 @@ func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error
 	}
 	say("memory: %s", mem)
 	if need := mem.State + mem.Step; need > can.Bytes {
-		return nil, t.advise(train.Lightest(stop, &gomoe.TooLargeError{
+		return nil, t.Step.Lighter(stop, &gomoe.TooLargeError{
 			Program: t.Program.Name, Need: need, Can: can.Bytes, By: can.By, Ranks: mem.Ranks, Of: max(1, t.Config.Mesh.Ranks()), Inputs: true,
-		}, t.Program, t.Config, t.Lighter))
+		}, t.Config, t.Lighter)
 	}
 	if loop.Saves.Apart() {
 		say("checkpoints: hosts do not share %s, so each keeps what its ranks hold", loop.Saves.Folder.Path)
@@ -196,24 +192,13 @@ func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error
 	if !ended.Stopped && ended.Unwritten == nil {
 		return ended, err
 	}
-	if t.Config.World != nil {
-		// The launcher may kill all ranks after the first one exits with an error, while another is still writing. If
-		// writing takes longer than the deadline, the others exit before it.
-		t.Config.World.Any(ctx, false)
-	}
+	// The launcher may kill all ranks after the first one exits with an error, while another is still writing. If
+	// writing takes longer than the deadline, the others exit before it.
+	t.Config.World.Any(ctx, false)
 	if err == nil {
 		err = &InterruptedError{ended.Steps, loop.Steps, ended.Steps > 0 && loop.Saves.Every > 0}
 	}
 	return ended, err
-}
-
-// advise appends Advice to a *gomoe.TooLargeError.
-func (t *Training) advise(err error) error {
-	var tooLarge *gomoe.TooLargeError
-	if t.Advice == "" || !errors.As(err, &tooLarge) {
-		return err
-	}
-	return fmt.Errorf("%w; what changes it: %s", err, t.Advice)
 }
 
 // summarize prints a summary of the training.
@@ -259,6 +244,9 @@ func (t *Training) summarize(e *train.Ended) error {
 	}
 	return err
 }
+
+// Checkpoints returns the folder of checkpoints in Training.Out.
+func Checkpoints(out string) string { return filepath.Join(out, "checkpoints") }
 
 // Describe returns, for example, "dp=2,ep=2, 4 ranks".
 func Describe(m sharding.Mesh) string {

@@ -73,9 +73,6 @@ type process struct {
 }
 
 func (f Folder) process() (process, error) {
-	if f.World == nil {
-		return process{of: 1, first: true}, nil
-	}
 	i, err := f.World.Info()
 	if err != nil {
 		return process{}, err
@@ -101,9 +98,6 @@ func (f Folder) host() string {
 // all runs a function in every process, and returns an error in all of them if it failed in one.
 func (f Folder) all(ctx context.Context, do func() error) error {
 	err := do()
-	if f.World == nil {
-		return err
-	}
 	failed, lost := f.World.Any(ctx, err != nil)
 	switch {
 	case err != nil:

@@ -5,12 +5,26 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"maps"
 	"os"
+	"path/filepath"
 	goruntime "runtime"
+	"slices"
+	"strconv"
 	"sync"
+	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/gomoe/gomoe/checkpoint/parts"
+	"github.com/gomoe/gomoe/checkpoint/safetensors"
+	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/infile"
+	"github.com/gomoe/gomoe/internal/whole"
+	"github.com/gomoe/gomoe/sharding"
 )
 
 // Writer writes snapshots in the background, one at a time. All processes of the folder's World must call its
@@ -174,11 +188,9 @@ func (w *Writer) Poll(ctx context.Context) (done bool, err error) {
 		default:
 			busy = true
 		}
-		if w.Folder.World != nil {
-			var err error
-			if busy, err = w.Folder.World.Any(ctx, busy); err != nil {
-				return false, errors.Join(w.failed(err), w.Abandon(err))
-			}
+		busy, err := w.Folder.World.Any(ctx, busy)
+		if err != nil {
+			return false, errors.Join(w.failed(err), w.Abandon(err))
 		}
 		if busy {
 			return false, nil
@@ -311,4 +323,185 @@ func stage(boxes []box, staging []byte) []byte {
 	}
 	all.Wait()
 	return staging
+}
+
+// box is a part of an array written by this process.
+type box struct {
+	parts.Part
+	of  graph.Type // type of the part
+	mem []byte
+}
+
+// boxes returns the parts to be written by this process. They alias the arrays' memory.
+func (p process) boxes(s State) ([]box, error) {
+	var all []box
+	for _, name := range slices.Sorted(maps.Keys(s.Arrays)) {
+		a := s.Arrays[name]
+		held, err := a.Parts()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if len(a.Spec.Pending) > 0 {
+			return nil, fmt.Errorf("%s is a pending sum, %s; save it when a program has added it up", name, a.Spec.Format(a.Type))
+		}
+		if a.Type.DType.IsBlock() {
+			return nil, fmt.Errorf("%s: %s: want an element type that is not in blocks", name, a.Type)
+		}
+		for _, h := range held {
+			if !Writes(a.Spec, a.Mesh(), h.Rank, p.sites) || h.Type.Len() == 0 && (a.Type.Len() > 0 || h.Rank > 0 && p.sites == nil) {
+				continue // an array without elements has one part, for its type
+			}
+			b := box{parts.Part{Tensor: name, Array: name, Shape: append([]int{}, a.Type.Shape...), Start: append([]int{}, h.Start...), Sums: []uint32{}}, h.Type, h.Bytes()}
+			if !h.Type.Equal(a.Type) {
+				b.Tensor = name + h.Box()
+			}
+			all = append(all, b)
+		}
+	}
+	return all, nil
+}
+
+// write writes this process's file.
+func (p process) write(at *pace, dir string, s State, boxes []box) (parts.File, error) {
+	f := parts.File{Name: parts.FileName(p.n, p.of)}
+	if p.sites != nil {
+		f.Host = p.host
+	}
+	if err := whole.Folder(dir); err != nil {
+		return f, err
+	}
+	list, tensors := make([]parts.Part, len(boxes)), []tensor.Source{}
+	for i, b := range boxes {
+		for piece := range slices.Chunk(b.mem, parts.Block) {
+			if err := at.do(func() error { b.Sums = append(b.Sums, parts.Sum(piece)); return nil }); err != nil {
+				return f, err
+			}
+		}
+		list[i] = b.Part
+		tensors = append(tensors, tensor.Source{Name: b.Tensor, Type: b.of, Write: func(w io.Writer) error {
+			for piece := range slices.Chunk(b.mem, parts.Block/4) {
+				if err := at.do(func() error { _, err := w.Write(piece); return err }); err != nil {
+					return err
+				}
+			}
+			return nil
+		}})
+	}
+	meta, sum, err := parts.Header(s.Step, list)
+	if err != nil {
+		return f, err
+	}
+	f.Parts = sum
+	return f, safetensors.Write(filepath.Join(dir, f.Name), meta, tensors)
+}
+
+// Writes reports whether a rank writes its shard of an array with the given placement: it must be the lowest rank
+// of those holding the shard and sharing the folder. sites is the result of Writer.Sites.
+func Writes(spec sharding.Spec, m sharding.Mesh, rank int, sites []int) bool {
+	axes := spec.Axes()
+	for r := range rank {
+		if (sites == nil || sites[r] == sites[rank]) && m.Index(r, axes) == m.Index(rank, axes) {
+			return false
+		}
+	}
+	return true
+}
+
+// siteMark is the prefix of the file by which processes determine which of them share a folder.
+const siteMark = ".site-"
+
+// sites returns, by rank, the first rank sharing the same folder; nil if all share one. With several processes, it
+// creates the folder. Among the processes sharing it, exactly one creates the mark: exclusive creation is decided
+// by the file system, even if it caches names. All processes must call sites.
+func (f Folder) sites(ctx context.Context) (sites []int, err error) {
+	p, err := f.process()
+	if err != nil || p.of == 1 {
+		return nil, err
+	}
+	names, err := f.World.Gather(ctx, []byte(uuid.NewString()))
+	if err != nil {
+		return nil, err
+	}
+	mark, made := filepath.Join(f.Path, siteMark+string(names[0])), false
+	defer func() {
+		if made {
+			if left := os.Remove(mark); !errors.Is(left, fs.ErrNotExist) { // a starting snapshot removes it too
+				err = errors.Join(err, left)
+			}
+		}
+	}()
+	err = f.all(ctx, func() error {
+		if err := whole.Folder(f.Path); err != nil {
+			return err
+		}
+		m, err := os.OpenFile(mark, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		if errors.Is(err, fs.ErrExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		made = true
+		_, err = m.WriteString(strconv.Itoa(p.n))
+		return errors.Join(err, m.Close())
+	})
+	if err != nil {
+		return nil, err
+	}
+	var maker []byte
+	if err := f.all(ctx, func() (err error) { maker, err = infile.Read(mark, 1<<10); return err }); err != nil {
+		return nil, err
+	}
+	makers, err := f.World.Gather(ctx, maker)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range makers {
+		sites = append(sites, slices.IndexFunc(makers, func(o []byte) bool { return string(o) == string(m) }))
+	}
+	if slices.Max(sites) == 0 {
+		sites = nil
+	}
+	return sites, nil
+}
+
+// rest is the time that a pace rests after work, as a multiple of the work's duration. Work then takes 1/33 of a
+// core, so steps that keep all cores busy are slowed down by no more than that, even if each waits for its slowest
+// core.
+const rest = 32
+
+// pace spreads work over time, until a caller waits for its completion.
+type pace struct {
+	ctx     context.Context
+	rush    chan struct{}
+	hurries sync.Once
+}
+
+func newPace(ctx context.Context) *pace { return &pace{ctx: ctx, rush: make(chan struct{})} }
+
+// hurry ends all rests.
+func (p *pace) hurry() { p.hurries.Do(func() { close(p.rush) }) }
+
+// do performs a small piece of work, and rests. After the context has ended, it does nothing and returns the cause.
+func (p *pace) do(work func() error) error {
+	if p.ctx.Err() != nil {
+		return context.Cause(p.ctx)
+	}
+	began := time.Now()
+	if err := work(); err != nil {
+		return err
+	}
+	select {
+	case <-p.rush:
+		return nil
+	default:
+	}
+	t := time.NewTimer(rest * time.Since(began))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-p.rush:
+	case <-p.ctx.Done():
+	}
+	return nil
 }

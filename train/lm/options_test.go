@@ -30,14 +30,14 @@ func TestNeeds(t *testing.T) {
 }
 
 // What does not fit is refused by the flag that makes it so, and the flags stay as they are.
-func TestRoom(t *testing.T) {
+func TestCheckMemory(t *testing.T) {
 	args, _ := tiny(t, "-width", "4096", "-batch", "16")
 	c, o, _ := setup(t, args...)
-	err := c.room(o, o.Mesh, 4, memory.Limit{Bytes: 1 << 20, By: "a limit"})
+	err := c.checkMemory(o, o.Mesh, 4, memory.Limit{Bytes: 1 << 20, By: "a limit"})
 	require.ErrorContains(t, err, "-width 4096: the model needs at least ")
-	require.ErrorContains(t, err, " for the 4 ranks in this process, and 1 MiB can be had (a limit)")
+	require.ErrorContains(t, err, " for the 4 ranks in this process, and 1.0 MiB can be had (a limit)")
 	require.Equal(t, []int{4096, 16}, []int{c.Model.(*toy).width, o.Rows})
-	require.NoError(t, c.room(o, o.Mesh, 4, memory.Limit{Bytes: math.MaxInt64}))
+	require.NoError(t, c.checkMemory(o, o.Mesh, 4, memory.Limit{Bytes: math.MaxInt64}))
 }
 
 // A message recommends a number that there is.
