@@ -108,8 +108,9 @@ func (s *serving) run(ctx context.Context, fs *flag.FlagSet) (err error) {
 		defer listener.Close() // Serve closes it, too
 	}
 	gen, err := generate.Open(ctx, s.model, s.opening.c, s.o)
-	// The first rank serves when all have opened the model: a rank that still compiles cannot end in order.
-	failed, wrong := s.w.Any(ctx, err != nil)
+	// The first rank serves when all have opened the model: a rank that still compiles cannot end in order. No signal ends
+	// the agreement, which the first rank may already have: a rank told to end while it opens the model says so in it.
+	failed, wrong := s.w.Any(context.WithoutCancel(ctx), err != nil)
 	if failed && err == nil && wrong == nil {
 		wrong = errors.New("another rank could not open the model, and says why")
 	}
