@@ -8,18 +8,22 @@ import (
 // Layer is the part of a layer's routing that is the same in every step. It
 // does not know the mesh.
 type Layer struct {
-	Experts  int // E, at least 1
+	Experts  int // E, 1 to MaxExperts
 	Capacity int // C, pairs that an expert accepts over the whole batch; 0 means no limit
 	Align    int // zones start at multiples of this number of rows; 0 and 1 mean no alignment
 }
+
+// MaxExperts is the largest number of experts of a layer. Plans and ranks hold tables of all
+// experts; they would take gigabytes beyond it.
+const MaxExperts = 1 << 24
 
 // Validate returns an error for impossible sizes.
 func (l Layer) Validate() error {
 	switch {
 	case l.Experts < 1:
 		return fmt.Errorf("ep: layer: %d experts, want at least 1", l.Experts)
-	case l.Experts > math.MaxInt32:
-		return fmt.Errorf("ep: layer: %d experts, want at most %d", l.Experts, math.MaxInt32)
+	case l.Experts > MaxExperts:
+		return fmt.Errorf("ep: layer: %d experts, want at most %d", l.Experts, MaxExperts)
 	case l.Capacity < 0:
 		return fmt.Errorf("ep: layer: capacity %d, want 0 for no limit or the number of pairs an expert accepts", l.Capacity)
 	case l.Align < 0:

@@ -93,7 +93,7 @@ func TestLayerErrors(t *testing.T) {
 		want      string
 	}{
 		{Layer{Experts: 0}, 1, 1, "ep: layer: 0 experts, want at least 1"},
-		{Layer{Experts: 1 << 31}, 1, 1, "ep: layer: 2147483648 experts, want at most 2147483647"},
+		{Layer{Experts: 1 << 31}, 1, 1, "ep: layer: 2147483648 experts, want at most 16777216"},
 		{Layer{Experts: 2, Capacity: -1}, 1, 1, "ep: layer: capacity -1, want 0 for no limit or the number of pairs an expert accepts"},
 		{Layer{Experts: 2, Align: -16}, 1, 1, "ep: layer: alignment -16, want 0 for none or a number of rows"},
 		{Layer{Experts: 2, Align: 1 << 31}, 1, 1, "ep: layer: alignment 2147483648, want at most 2147483647"},

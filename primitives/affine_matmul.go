@@ -128,7 +128,7 @@ func (g groupedAffineMatMulOp) Infer(in []graph.Type) ([]graph.Type, error) {
 		return nil, err
 	}
 	x, w, r := in[0], in[1], in[2]
-	if err := groupedTypes(x, r); err != nil {
+	if err := groupedTypes(x, w, r); err != nil {
 		return nil, err
 	}
 	if err := g.affine().weights(w, in[3], in[4], x.DType, 3, "[experts, out, words]"); err != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel"
@@ -58,7 +59,7 @@ func (g groupedMatMulOp) Infer(in []graph.Type) ([]graph.Type, error) {
 		return nil, err
 	}
 	x, w, r := in[0], in[1], in[2]
-	if err := groupedTypes(x, r); err != nil {
+	if err := groupedTypes(x, w, r); err != nil {
 		return nil, err
 	}
 	if w.Rank() != 3 || w.DType != x.DType && !w.DType.IsBlock() {
@@ -74,8 +75,8 @@ func (g groupedMatMulOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{graph.T(x.DType, x.Shape[0], f)}, nil
 }
 
-// groupedTypes checks the operands that every grouped primitive has.
-func groupedTypes(x, r graph.Type) error {
+// groupedTypes checks the operands that every grouped primitive has. The first dimension of w is experts.
+func groupedTypes(x, w, r graph.Type) error {
 	if x.Rank() != 2 {
 		return fmt.Errorf("rows are %s, want [rows, columns]", x)
 	}
@@ -84,6 +85,9 @@ func groupedTypes(x, r graph.Type) error {
 	}
 	if r.DType != graph.I32 || r.Rank() != 3 || r.Shape[2] != 2 {
 		return fmt.Errorf("routing is %s, want i32[tokens, choices, 2] as ep_prepare returns it", r)
+	}
+	if w.Rank() > 0 && w.Shape[0] > ep.MaxExperts {
+		return fmt.Errorf("weights %s of %d experts, want at most %d", w, w.Shape[0], ep.MaxExperts)
 	}
 	return nil
 }

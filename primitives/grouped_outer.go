@@ -42,7 +42,7 @@ func (g groupedOuterOp) Infer(in []graph.Type) ([]graph.Type, error) {
 		return nil, treePrecision(g.Tree, g.Precision)
 	}
 	x, y := in[0], in[1]
-	if err := groupedTypes(x, in[2]); err != nil {
+	if err := groupedTypes(x, graph.T(x.DType, g.Experts), in[2]); err != nil {
 		return nil, err
 	}
 	if y.Rank() != 2 || y.DType != x.DType || y.Shape[0] != x.Shape[0] {

@@ -124,7 +124,7 @@ func (g groupedScaledMatMulOp) Infer(in []graph.Type) ([]graph.Type, error) {
 		return nil, err
 	}
 	x, w, r := in[0], in[1], in[2]
-	if err := groupedTypes(x, r); err != nil {
+	if err := groupedTypes(x, w, r); err != nil {
 		return nil, err
 	}
 	if err := scaledWeights(w, in[3], x.DType, 3, "[experts, out, in]"); err != nil {
