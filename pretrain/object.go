@@ -52,8 +52,9 @@ func (f file) read(at string, text json.RawMessage, to any) error {
 	case members:
 		return f.object(at, text, to)
 	case integer:
-		if n, ok := parse[int32](text); ok && int(n) >= to.least {
-			*to.to = int(n)
+		// 1e2 is an integer too: some writers of JSON have no other form.
+		if x, ok := parse[float64](text); ok && x == math.Trunc(x) && x >= float64(to.least) && x <= math.MaxInt32 {
+			*to.to = int(x)
 			return nil
 		}
 		want = fmt.Sprintf("an integer from %d to %d", to.least, math.MaxInt32)

@@ -22,6 +22,9 @@ func TestUsual(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int{256, 4, 8, 2, 128, 1500, 16}, []int{m.Vocab, m.Layers, m.Experts, m.TopK, s.Length, s.Steps, s.Batch})
 	require.Equal(t, graph.F32, s.DType)
+	s, err = Parse("s.json", []byte(`{"steps": 1e2}`))
+	require.NoError(t, err)
+	require.Equal(t, 100, s.Steps)
 	_, err = Read(path + "x")
 	require.ErrorContains(t, err, "no such file")
 }
@@ -77,16 +80,18 @@ func TestReadErrors(t *testing.T) {
 		require.ErrorContains(t, err, want, text)
 	}
 	for text, want := range map[string]string{
-		`{"model": {"model_type": "gpt2"}}`:                              `pretrain: s.json: model: model_type is "gpt2", want one of deepseek_v2 deepseek_v3 glm4_moe gpt_oss llama mixtral olmoe qwen2_moe qwen3 qwen3_moe`,
-		`{"model": {"model_type": 3}}`:                                   "model_type is 3, want one of",
-		`{"model": {"hidden": 3}}`:                                       "s.json: model: setting hidden is not known for architecture",
-		`{"model": {"hidden_size": "x"}}`:                                "s.json: model: hidden_size",
-		`{"model": {"hidden_size": 0}}`:                                  "s.json: model: hidden_size is 0, want at least 1",
-		`{"model": {"num_experts_per_tok": 9}}`:                          "a token uses 9 of 8 experts, want at most as many",
-		`{"model": {"vocab_size": 100}}`:                                 "s.json: model: vocab_size is 100, want at least 256",
-		`{"model": {"max_position_embeddings": 100}}`:                    "max_position_embeddings is 100, want at least 128",
-		`{"mesh": "ep=16"}`:                                              `s.json: mesh is "ep=16" and a layer has 8 experts`,
-		`{"mesh": "ep=2", "model": {"model_type": "llama"}}`:             `a layer has 0 experts`,
+		`{"model": {"model_type": "gpt2"}}`:                  `pretrain: s.json: model: model_type is "gpt2", want one of deepseek_v2 deepseek_v3 glm4_moe gpt_oss llama mixtral olmoe qwen2_moe qwen3 qwen3_moe`,
+		`{"model": {"model_type": 3}}`:                       "model_type is 3, want one of",
+		`{"model": {"hidden": 3}}`:                           "s.json: model: setting hidden is not known for architecture",
+		`{"model": {"hidden_size": "x"}}`:                    "s.json: model: hidden_size",
+		`{"model": {"hidden_size": 0}}`:                      "s.json: model: hidden_size is 0, want at least 1",
+		`{"model": {"num_experts_per_tok": 9}}`:              "a token uses 9 of 8 experts, want at most as many",
+		`{"model": {"vocab_size": 100}}`:                     "s.json: model: vocab_size is 100, want at least 256",
+		`{"model": {"max_position_embeddings": 100}}`:        "max_position_embeddings is 100, want at least 128",
+		`{"mesh": "ep=16"}`:                                  `s.json: mesh is "ep=16" and a layer has 8 experts`,
+		`{"mesh": "ep=2", "model": {"model_type": "llama"}}`: `a layer has 0 experts`,
+		`{"data": {"files": ["settings_test.go"]}, "model": {"num_local_experts": 10000000}}`: "the parameters and the optimiser's state need 43.0 TiB of memory for 1 of the 1 ranks of the mesh, and ",
+		`{"data": {"files": ["settings_test.go"]}, "model": {"num_local_experts": 16777217}}`: "16777217 experts, want at most 16777216",
 		`{"data": {"files": ["no such"]}}`:                               "s.json: text: data.files: stat no such: ",
 		`{"data": {"files": ["settings_test.go"]}, "length": 65536}`:     "shorten the sequences or name more text with data.files",
 		`{"data": {"tokenizer": "no such", "files": ["a"]}}`:             "s.json: data.tokenizer: ",

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	goruntime "runtime"
 	"slices"
 	"strings"
@@ -50,6 +51,9 @@ func Open(ctx context.Context, p *Program, cfg gomoe.Config) (*Run, error) {
 	if cfg.Trace == nil {
 		cfg.Trace = runtime.NewTotals()
 	}
+	if err := p.stateFits(cfg); err != nil {
+		return nil, err
+	}
 	before := memory.Resident()
 	job, err := gomoe.Open(ctx, p.Program, cfg)
 	if err != nil {
@@ -60,6 +64,33 @@ func Open(ctx context.Context, p *Program, cfg gomoe.Config) (*Run, error) {
 		r.names = append(r.names, cmp.Or(p.Out[i].Name, out.Name)) // the plan's names differ from the names of inputs
 	}
 	return r, nil
+}
+
+// beyond is a factor by which no setting reduces the memory of a step.
+const beyond = 16
+
+// stateFits returns an error if the parameters and the optimiser's state are far beyond the available memory. It comes
+// before compiling, because planning kernels takes time and memory in proportion to the number of experts. A step that
+// is closer to fitting is compiled, and the error of gomoe.Open lists the settings that need less.
+func (p *Program) stateFits(cfg gomoe.Config) error {
+	local := cfg.Mesh.Ranks()
+	if cfg.World != nil {
+		info, err := cfg.World.Info()
+		if err != nil {
+			return err
+		}
+		local = len(info.Local)
+	}
+	need := 0.0
+	for _, st := range p.State {
+		need += float64(st.Type.Bytes())
+	}
+	need *= float64(local) / float64(cfg.Mesh.Ranks())
+	if can := memory.Available(); need > beyond*float64(can.Bytes) {
+		return fmt.Errorf("train: %s: the parameters and the optimiser's state need %s of memory for %d of the %d ranks of the mesh, and %s can be had (%s); make the model smaller, or spread it over more processes or a larger mesh",
+			p.Name, memory.Format(int64(min(need, math.MaxInt64/2))), local, cfg.Mesh.Ranks(), memory.Format(can.Bytes), can.By)
+	}
+	return nil
 }
 
 // Placed returns the cfg that Open uses: it adds the placements of parameters and optimiser state, and donates the
