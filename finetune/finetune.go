@@ -207,7 +207,7 @@ func (t *tuning) adapt() (err error) {
 	}
 	t.o.LoRA = from.LoRA
 	if t.adapters, err = adaptersOf(t.m, t.c, &t.o.LoRA); err != nil {
-		return err
+		return fmt.Errorf("the adapter %s does not fit the model: %w", t.o.From, err)
 	}
 	t.begin, err = from.Arrays(t.adapters)
 	t.begin = models.Reordered(t.m, t.c, t.begin, true)

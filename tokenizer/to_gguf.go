@@ -367,7 +367,13 @@ func (g *GGUF) alike(a, b *Tokenizer) error {
 		if err1 == nil && err2 == nil && slices.Equal(x, y) && a.Decode(x) == b.Decode(y) || err1 != nil && err2 != nil {
 			continue
 		}
-		return fmt.Errorf("the tokens of %s would be %v and not %v: the format cannot say all of what this tokenizer does", quoted.Text(text), y, x)
+		if err1 == nil && err2 == nil && slices.Equal(x, y) {
+			return fmt.Errorf("the text of the tokens %v would be %s, and is %s: the format cannot say all of what this tokenizer does", x, quoted.Text(b.Decode(y)), quoted.Text(a.Decode(x)))
+		}
+		if err := errors.Join(err1, err2); err != nil {
+			return fmt.Errorf("the tokens of %s: %w: the format cannot say all of what this tokenizer does", quoted.Text(text), err)
+		}
+		return fmt.Errorf("the tokens of %s would be %v, and are %v: the format cannot say all of what this tokenizer does", quoted.Text(text), y, x)
 	}
 	w := &word{}
 	for id, text := range g.Tokens {
@@ -377,7 +383,7 @@ func (g *GGUF) alike(a, b *Tokenizer) error {
 		x, err1 := a.model.encode(w, text, nil)
 		y, err2 := b.model.encode(w, text, nil)
 		if err1 == nil && err2 == nil && !slices.Equal(x, y) {
-			return fmt.Errorf("token %d, %s, would be %v and not %v where it is a word: the format cannot say all of what this tokenizer does", id, quoted.Text(text), y, x)
+			return fmt.Errorf("the tokens of token %d, %s, as a word would be %v, and are %v: the format cannot say all of what this tokenizer does", id, quoted.Text(text), y, x)
 		}
 	}
 	return nil
