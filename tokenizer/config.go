@@ -193,6 +193,13 @@ func settings(files map[string][]byte) (object, error) {
 	if err != nil {
 		return c, fmt.Errorf("%s: %w", configName, err)
 	}
+	var split *bool
+	if err := c.get("split_special_tokens", &split); err != nil {
+		return c, fmt.Errorf("%s: %w", configName, err)
+	}
+	if is(split, false) {
+		return c, fmt.Errorf("%s: split_special_tokens is true, want false: special tokens in a text, such as a conversation's, would be pieces of text", configName)
+	}
 	set := func(name string, value json.RawMessage) {
 		if _, ok := c.Values[name]; !ok {
 			c.Names = append(c.Names, name)

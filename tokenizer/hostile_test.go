@@ -85,6 +85,8 @@ func TestOpenErrors(t *testing.T) {
 	for _, c := range []struct{ config, want string }{
 		{`{"bos_token":7}`, "bos_token: number, want a text"},
 		{`{"added_tokens_decoder":{"x":{"content":"y"}}}`, `added_tokens_decoder: "x", want the id of a token`},
+		{`{"split_special_tokens":true}`, "tokenizer_config.json: split_special_tokens is true, want false"},
+		{`{"split_special_tokens":1}`, "split_special_tokens"},
 		{`{"added_tokens_decoder":[]}`, "added_tokens_decoder: array, want an object"},
 		{`{"extra_special_tokens":{"a_token":[]}}`, "extra_special_tokens: a_token: "},
 		{`{`, "ends in the middle"},
