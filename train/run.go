@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math"
 	goruntime "runtime"
 	"slices"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/train/snapshot"
+	"github.com/gomoe/gomoe/world"
 )
 
 // Run is a step on the ranks of a mesh, together with its state. Its methods must not be called concurrently.
@@ -73,22 +73,23 @@ const beyond = 16
 // before compiling, because planning kernels takes time and memory in proportion to the number of experts. A step that
 // is closer to fitting is compiled, and the error of gomoe.Open lists the settings that need less.
 func (p *Program) stateFits(cfg gomoe.Config) error {
-	local := cfg.Mesh.Ranks()
-	if cfg.World != nil {
-		info, err := cfg.World.Info()
-		if err != nil {
-			return err
-		}
-		local = len(info.Local)
+	job, err := cfg.World.Info()
+	if err != nil {
+		return err
+	}
+	ranks := cfg.Mesh.Ranks()
+	local := ranks
+	if job.Mode == world.PerProcess {
+		local = len(job.Local)
 	}
 	need := 0.0
 	for _, st := range p.State {
 		need += float64(st.Type.Bytes())
 	}
-	need *= float64(local) / float64(cfg.Mesh.Ranks())
+	need *= float64(local) / float64(ranks)
 	if can := memory.Available(); need > beyond*float64(can.Bytes) {
 		return fmt.Errorf("train: %s: the parameters and the optimiser's state need %s of memory for %d of the %d ranks of the mesh, and %s can be had (%s); make the model smaller, or spread it over more processes or a larger mesh",
-			p.Name, memory.Format(int64(min(need, math.MaxInt64/2))), local, cfg.Mesh.Ranks(), memory.Format(can.Bytes), can.By)
+			p.Name, memory.Format(need), local, ranks, memory.Format(can.Bytes), can.By)
 	}
 	return nil
 }
