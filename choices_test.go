@@ -40,8 +40,10 @@ func expertLoss(tokens, hidden, width, experts, k, copies int, d graph.DType, ex
 				gate, up, down = primitives.Gather(gate, list, 0), primitives.Gather(up, list, 0), primitives.Gather(down, list, 0)
 			}
 			rows, w := primitives.DispatchWeighted(r, args[0], args[1])
+			// The operations with a number of rows in their parameters, which a choice of the capacity changes.
 			one := primitives.Full(t, 1, d, rows.Dim(0), width)
 			h := primitives.Add(one, primitives.SwiGLU(primitives.GroupedMatMul(r, rows, gate), primitives.GroupedMatMul(r, rows, up)))
+			h = primitives.Reshape(primitives.SliceInDim(primitives.Reshape(h, rows.Dim(0), width, 1), 2, 0, 1), rows.Dim(0), width)
 			o := primitives.GroupedMatMul(r, h, down)
 			return primitives.Combine(r, primitives.Mul(o, primitives.BroadcastInDim(w, o.Type.Shape, 0)))
 		}

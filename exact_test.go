@@ -10,6 +10,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
@@ -189,5 +190,20 @@ func TestExactOfAsManyTokensAsExperts(t *testing.T) {
 		for i := range want {
 			require.True(t, array.Equal(got[i], want[i]), "mesh %s: result %d has other bits than on one rank", mesh, i)
 		}
+	}
+}
+
+// A sum that is only placed afterwards travels once, as the parts that its placement asks for.
+func TestExactOfPlacedSum(t *testing.T) {
+	mesh, err := sharding.ParseMesh("dp=2")
+	require.NoError(t, err)
+	for _, last := range []string{"place_like(s, m)", `sharding_constraint(s) spec="dp,_"`} {
+		p, err := gomoe.Parse("p", "program p(x f32[8,16], y f32[16,8], m f32[8,8]) {\n s = dot_general(x, y) lhs_contract=[1] rhs_contract=[0]\n o = "+last+"\n return o\n}")
+		require.NoError(t, err)
+		plan, err := gomoe.Compile(t.Context(), p, gomoe.Config{Mesh: mesh, Exact: gomoe.ExactBlocks, Place: map[string]sharding.Spec{
+			"x": sharding.Split("", "dp"), "y": sharding.Split("dp"), "m": sharding.Split("dp")}})
+		require.NoError(t, err)
+		require.Len(t, plan.Instrs, 2, last)
+		require.Equal(t, ops.ReduceScatter, plan.Instrs[1].Op, last)
 	}
 }

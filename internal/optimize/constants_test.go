@@ -25,6 +25,15 @@ func TestConstants(t *testing.T) {
 			b bf16[] = full() value=1 dtype=bf16
 			c bf16[] = full() value=256 dtype=bf16
 			return c`},
+		{"a sum of cotangents", `
+			a f32[] = full() value=2 dtype=f32
+			b f32[] = full() value=3 dtype=f32
+			c f32[] = add_any(a, b)
+			return c`, `
+			a f32[] = full() value=2 dtype=f32
+			b f32[] = full() value=3 dtype=f32
+			c f32[] = full() value=5 dtype=f32
+			return c`},
 		{"integers wrap", `
 			a u8[] = full() value=200 dtype=u8
 			b u8[] = add(a, a)
