@@ -18,7 +18,7 @@ import (
 // queue. Places are assigned in the order of the global batch (token, then
 // choice). Places and drops are therefore the same on every mesh.
 type PrepareOp struct {
-	Experts int
+	Experts int // 1 to ep.MaxExperts
 	// Capacity is the number of (token, choice) pairs that an expert accepts over the
 	// whole batch; 0 means no limit, so that nothing is dropped.
 	Capacity int
