@@ -17,6 +17,10 @@ type Kernel func(a *Args) error
 // Args are the arguments of a kernel.
 type Args struct {
 	In, Out []array.Array
+	// Indexed lists the arguments with rows that are read through an index; Indices are the
+	// indices. See IndexOf.
+	Indexed []int
+	Indices []array.Array
 	// Kept lists the arguments that may have a packed copy; Copies are the copies. See
 	// Packed.
 	Kept   []int
@@ -48,11 +52,24 @@ func (a *Args) Packed(i int) []byte {
 	return nil
 }
 
-// Separate moves the copies from the end of a.In, which holds all arguments of an
-// instruction, to a.Copies. They are copies of the arguments listed in kept.
-func (a *Args) Separate(kept []int) {
-	n := len(a.In) - len(kept)
-	a.Kept, a.Copies, a.In = kept, append(a.Copies[:0], a.In[n:]...), a.In[:n]
+// IndexOf returns the index through which the rows of argument i are read: row r is row index[r]
+// of the argument, and there is none if that is -1. ok is false if the rows of the argument are in order.
+func (a *Args) IndexOf(i int) (index []int32, ok bool) {
+	for k, arg := range a.Indexed {
+		if arg == i {
+			return array.Data[int32](a.Indices[k]), true
+		}
+	}
+	return nil, false
+}
+
+// Separate moves the indices and the copies, which follow the other arguments of an instruction
+// in a.In, to a.Indices and a.Copies. They belong to the arguments listed in indexed and in kept.
+func (a *Args) Separate(indexed, kept []int) {
+	copies := len(a.In) - len(kept)
+	indices := copies - len(indexed)
+	a.Kept, a.Copies = kept, append(a.Copies[:0], a.In[copies:]...)
+	a.Indexed, a.Indices, a.In = indexed, append(a.Indices[:0], a.In[indices:copies]...), a.In[:indices]
 }
 
 // Exchange is the body of a collective: it calls one method of g once, with c.

@@ -177,6 +177,16 @@ func (c *checker) operands(i int, in *Instr) error {
 			return c.at(i, b, "is no buffer, want one of %d", len(c.Bufs))
 		}
 	}
+	own := len(in.In) - len(in.Kept) - len(in.Indexed)
+	for _, arg := range in.Indexed {
+		if arg < 0 || arg >= own {
+			return c.at(i, none, "reads argument %d through an index, want one of %d", arg, max(own, 0))
+		}
+		at := in.In[in.IndexOf(arg)]
+		if t := c.Bufs[at].Type; t.DType != graph.I32 || t.Rank() != 1 {
+			return c.at(i, at, "is the index of argument %d, want i32[rows]", arg)
+		}
+	}
 	if in.Zones < 0 {
 		return nil
 	}

@@ -132,6 +132,8 @@ func TestCheck(t *testing.T) {
 		{"a copy of no input", "instruction 0, keep (m.go:1): b9 i32[2]: is no input", func(p *Plan) { p.Instrs[0].In[0] = bufCounts }},
 		{"a copy that is made elsewhere", "instruction 0, keep (m.go:1): b7 f32[16]: is made by an instruction that keeps a copy", func(p *Plan) { p.Instrs[0].Out[0] = bufG }},
 		{"a copy of another argument", "instruction 1, product (m.go:2): b2 u8[64]: is a copy of b1, want of argument 0, b0", func(p *Plan) { p.Instrs[1].Kept = []int{0} }},
+		{"an index of an argument that is not there", "instruction 1, product (m.go:2): reads argument 3 through an index, want one of 1", func(p *Plan) { p.Instrs[1].Indexed = []int{3} }},
+		{"an index that is no list of rows", "instruction 1, product (m.go:2): b1 f32[16]: is the index of argument 0, want i32[rows]", func(p *Plan) { p.Instrs[1].Indexed = []int{0} }},
 		{"a copy of an argument that is not there", "instruction 1, product (m.go:2): has a copy of argument 5, want one of 2", func(p *Plan) { p.Instrs[1].Kept = []int{5} }},
 		{"a copy that is read like any argument", "instruction 1, product (m.go:2): b2 u8[64]: is a copy that is kept, and is read as another argument", func(p *Plan) { p.Instrs[1].Kept = nil }},
 		{"memory that two have at once", "instruction 3, fused(square, add) (m.go:4): b6 f32[16]: lies in 0 to 64 of the arena, where b3 is until instruction 5", func(p *Plan) { p.Bufs[bufC].Offset = 0 }},

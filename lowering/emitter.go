@@ -190,6 +190,9 @@ type KernelSpec struct {
 	// Slabs are the arguments that Kernel, and the kernels of Packs, read by
 	// array.Array.Slab only.
 	Slabs []int
+	// Through are the arguments in expert order, with rows that Kernel can read through an index as
+	// well, by exec.Args.IndexOf. Joins then need not copy them to expert order.
+	Through []int
 	// Dry is run by a dry run to count the memory that Kernel uses in addition to its
 	// arguments and results (see exec.Dry): Kernel, or Kernel with contents for its
 	// arguments. nil declares that this memory is negligible.
@@ -207,7 +210,7 @@ func (e *Emitter) Emit(s KernelSpec) error {
 		return fmt.Errorf("kernel %s has no function, want KernelSpec.Kernel", s.Op)
 	}
 	i := Instr{Op: s.Op, Does: s.Does, InPlace: s.InPlace || s.Elementwise, Within: s.Within, Zones: -1, Host: Host{
-		Kernel: s.Kernel, Flat: s.Elementwise || s.Repeat > 0, Repeat: s.Repeat, Packs: s.Packs, Slabs: s.Slabs, Dry: s.Dry}}
+		Kernel: s.Kernel, Flat: s.Elementwise || s.Repeat > 0, Repeat: s.Repeat, Packs: s.Packs, Slabs: s.Slabs, Through: s.Through, Dry: s.Dry}}
 	for _, b := range append(slices.Clone(s.In), s.Out...) {
 		if b.Spec.Ragged == nil || i.Zones >= 0 {
 			continue

@@ -92,6 +92,9 @@ type Instr struct {
 	Prim    graph.Primitive // the primitive it was lowered from, nil for the engine's own
 	Does    graph.Primitive // the kernel's computation, if that is only one step of Prim; see KernelSpec
 	Out, In []int           // buffers
+	// Indexed lists the arguments with rows that are read through an index: row i is row index[i] of
+	// the argument, and there is none if that is -1. The indices, i32, follow the other arguments.
+	Indexed []int
 	Pos     graph.Pos
 	InPlace bool // a result may alias any argument of its type
 	Within  bool // result 0 may lie within argument 0; see KernelSpec
@@ -146,6 +149,8 @@ type Host struct {
 	// Slabs are the arguments that the kernel reads by array.Array.Slab only. Their
 	// arrays may be made by array.InSlabs.
 	Slabs []int
+	// Through are the arguments with rows that the kernel can read through an index; see Instr.Indexed.
+	Through []int
 	// Keeps marks an instruction making such a copy. It is skipped in steps with an
 	// existing copy, or if the copy is not worth making.
 	Keeps bool
@@ -172,6 +177,15 @@ type Collective struct {
 
 // Communicates reports whether the instruction is a collective.
 func (in *Instr) Communicates() bool { return in.Exchange != nil }
+
+// IndexOf returns the number of the argument that is the index of argument arg, -1 if that has none.
+func (in *Instr) IndexOf(arg int) int {
+	k := slices.Index(in.Indexed, arg)
+	if k < 0 {
+		return -1
+	}
+	return len(in.In) - len(in.Kept) - len(in.Indexed) + k
+}
 
 // text returns the type of a rank's part.
 func (b *Buffer) text() string {
@@ -284,11 +298,18 @@ func (p *Plan) instr(in *Instr) string {
 		fmt.Fprintf(&b, "%s %s", p.slot(o), p.Bufs[o].text())
 	}
 	fmt.Fprintf(&b, " = %s(", in.Name())
+	own, copies := len(in.In)-len(in.Kept)-len(in.Indexed), len(in.In)-len(in.Kept)
 	for j, a := range in.In {
+		if own <= j && j < copies {
+			continue // printed with its argument
+		}
 		if j > 0 {
 			b.WriteString(", ")
 		}
 		b.WriteString(p.slot(a))
+		if at := in.IndexOf(j); at >= 0 {
+			fmt.Fprintf(&b, "[%s]", p.slot(in.In[at]))
+		}
 	}
 	b.WriteByte(')')
 	if in.Zones >= 0 {

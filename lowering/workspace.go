@@ -29,6 +29,7 @@ func (p *Plan) dryOn(d *exec.Dry, threads int) {
 		}
 		if in := &p.Instrs[i]; in.Dry != nil {
 			a.In, a.Out = outlines(a.In, in.In[:len(in.In)-len(in.Kept)]), outlines(a.Out, in.Out)
+			a.Separate(in.Indexed, nil)
 			d.Run(in.Dry, a)
 		}
 	}

@@ -167,7 +167,7 @@ func (g groupedAffineMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf
 		return err
 	}
 	product := affineKernel(g.affine(), g.Transpose, &align)
-	return e.Emit(lowering.KernelSpec{Op: ops.GroupedAffineMatMul, Out: out, In: []lowering.Buf{in[0], in[1], in[3], in[4], counts},
+	return e.Emit(lowering.KernelSpec{Op: ops.GroupedAffineMatMul, Out: out, In: []lowering.Buf{in[0], in[1], in[3], in[4], counts}, Through: []int{0},
 		Dry: counted(oneExpert(in[0].Type, in[1].Type), product), Kernel: product})
 }
 
@@ -264,39 +264,19 @@ func (a affine) cotangents(w, scales, biases, dense *graph.Value) (ds, db *graph
 	return sum(Mul(g, q), scales), sum(g, biases)
 }
 
-// affineKernel is the kernel of affineMatMulOp and, with align, of groupedAffineMatMulOp. The last argument
-// of the latter is the number of rows of each expert. Rows and results of f16 and bf16 are widened to f32.
-// Scales and biases are widened when they are used, because experts without rows use none.
+// affineKernel is scaledKernel for affineMatMulOp and groupedAffineMatMulOp. Scales and biases are widened when they
+// are used, because experts without rows use none.
 func affineKernel(q affine, transpose bool, align *int) exec.Kernel {
-	return func(a *exec.Args) error {
-		if a.In[0].Type.DType == graph.F64 {
-			return affineProduct[float64](a, q, transpose, align)
-		}
-		return affineProduct[float32](a, q, transpose, align)
-	}
+	return decodedKernel(affineTilesOf[float32](q), affineTilesOf[float64](q), transpose, align)
 }
 
-func affineProduct[T float](a *exec.Args, q affine, transpose bool, align *int) error {
-	return resultIn(a, array.DTypeOf[T](), func(a *exec.Args) error {
-		t, n, k := affineTilesAt[T](q)(a, 1)
-		p := exec.New[decodedProduct[T]](a)
-		*p = decodedProduct[T]{x: data[T](inType(a, a.In[0], array.DTypeOf[T]())), y: data[T](a.Out[0]), w: t, n: n, k: k, transpose: transpose}
-		if align == nil {
-			p.all(a)
-		} else {
-			p.zones(a, data[int32](a.In[4]), *align) // the engine sets rows between zones to zero
-		}
-		return nil
-	})
-}
-
-// affineTilesAt returns the decoder of the weights, argument `at`, and the rows and columns of a matrix.
+// affineTilesOf returns the decoder of the weights, argument 1, and the rows and columns of a matrix.
 // Scales and biases are the next two arguments.
-func affineTilesAt[T float](q affine) func(a *exec.Args, at int) (_ decoder[T], n, k int) {
-	return func(a *exec.Args, at int) (_ decoder[T], n, k int) {
-		w := a.In[at]
+func affineTilesOf[T float](q affine) decoderOf[T] {
+	return func(a *exec.Args) (_ decoder[T], n, k int) {
+		w := a.In[1]
 		t := exec.New[affineTiles[T]](a)
-		*t = affineTiles[T]{affine: q, w: data[uint32](w), scales: a.In[at+1], biases: a.In[at+2], n: w.Type.Shape[w.Type.Rank()-2], k: q.columns(w.Type)}
+		*t = affineTiles[T]{affine: q, w: data[uint32](w), scales: a.In[2], biases: a.In[3], n: w.Type.Shape[w.Type.Rank()-2], k: q.columns(w.Type)}
 		return t, t.n, t.k
 	}
 }

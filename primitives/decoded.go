@@ -129,16 +129,37 @@ func (s *decodedPieces[T]) Piece(lo, hi int) {
 	s.z.each(lo, hi, func(e, start, count, from, to int) { s.p.multiply(room, e, start, count, from, to) })
 }
 
-// gatheredDecoded is the product of rows of type d that are read through an index with the matrices that `of` finds
-// behind it.
-func gatheredDecoded[T float](of func(a *exec.Args, at int) (w decoder[T], n, k int), transpose bool, align int, d graph.DType) exec.Kernel {
-	product := func(a *exec.Args) error {
-		rows, p := exec.New[indexedRows](a), exec.New[decodedProduct[T]](a)
-		*rows = indexedRowsOf(a.In, d)
-		w, out, in := of(a, afterIndex)
-		*p = decodedProduct[T]{y: data[T](a.Out[0]), behind: rows, w: w, n: out, k: in, transpose: transpose}
-		p.zones(a, data[int32](a.In[len(a.In)-1]), align) // the engine sets rows between zones to zero
-		return nil
+// decoderOf finds the matrices among the arguments, with their rows and columns.
+type decoderOf[T float] func(a *exec.Args) (w decoder[T], n, k int)
+
+// decodedKernel is the product of rows, argument 0, with one decoded matrix or, with align, with a matrix for each
+// expert. The last argument of the latter is the number of rows of each expert.
+func decodedKernel(f32 decoderOf[float32], f64 decoderOf[float64], transpose bool, align *int) exec.Kernel {
+	return func(a *exec.Args) error {
+		if a.Out[0].Type.DType == graph.F64 {
+			return decodedResult(a, f64, transpose, align)
+		}
+		return decodedResult(a, f32, transpose, align)
 	}
-	return func(a *exec.Args) error { return resultIn(a, array.DTypeOf[T](), product) }
+}
+
+func decodedResult[T float](a *exec.Args, of decoderOf[T], transpose bool, align *int) error {
+	d := a.Out[0].Type.DType // of the rows, too
+	return resultIn(a, array.DTypeOf[T](), func(a *exec.Args) error {
+		p := exec.New[decodedProduct[T]](a)
+		w, n, k := of(a)
+		*p = decodedProduct[T]{y: data[T](a.Out[0]), w: w, n: n, k: k, transpose: transpose}
+		if rows, ok := indexedRowsOf(a, 0, d); ok {
+			p.behind = exec.New[indexedRows](a)
+			*p.behind = rows
+		} else {
+			p.x = data[T](inType(a, a.In[0], array.DTypeOf[T]()))
+		}
+		if align == nil {
+			p.all(a)
+		} else {
+			p.zones(a, data[int32](a.In[len(a.In)-1]), *align) // the engine sets rows between zones to zero
+		}
+		return nil
+	})
 }

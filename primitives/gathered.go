@@ -11,24 +11,12 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
 
-// The kernels of instructions that read rows in expert order through an index (see
-// joinIndexed). The first two arguments are the array that has the rows and the index, and the arguments of the
-// instruction that reads rows in order follow, without the rows.
-
-// inOrder is the number of the first argument after rows in expert order, and afterIndex after rows that are read
-// through an index.
-const inOrder, afterIndex = 1, 2
-
-// leftRows returns the rows that a kernel reads: the first argument, or what lies there behind an index, if the next
-// argument of the kernel is number afterIndex. The array has tokens or packed rows. At is -1 for rows that belong to no
-// pair.
-func leftRows[E gemm.Number](a *exec.Args, next int) gemm.Left[E] {
-	x := a.In[0]
-	left := gemm.Left[E]{X: view[E](x.Bytes()), Row: rowSize(x.Type) / int(unsafe.Sizeof(E(0)))}
-	if next == afterIndex {
-		left.At = data[int32](a.In[1])
-	}
-	return left
+// expertRowsOf returns the rows of argument i, in expert order or read through an index: see joinIndexed. The argument
+// then is an array of tokens or of packed rows. At is -1 for rows that belong to no pair.
+func expertRowsOf[E gemm.Number](a *exec.Args, i int) gemm.Left[E] {
+	x := a.In[i]
+	at, _ := a.IndexOf(i)
+	return gemm.Left[E]{X: view[E](x.Bytes()), Row: rowSize(x.Type) / int(unsafe.Sizeof(E(0))), At: at}
 }
 
 // rowSize returns the bytes of a row of an array of two dimensions.
@@ -42,28 +30,29 @@ func rowsFrom[E gemm.Number](x gemm.Left[E], i int) gemm.Left[E] {
 	return gemm.Left[E]{X: x.X, Row: x.Row, At: kernel.From(x.At, i)}
 }
 
-// gatheredWeighted multiplies every row behind an index by its weight.
-func gatheredWeighted[T float](d graph.DType) exec.Kernel {
+// weightedRows multiplies every row of type d, which is read through an index, by its weight.
+func weightedRows[T float](d graph.DType) exec.Kernel {
 	return func(a *exec.Args) error {
-		y, at := a.Out[0], data[int32](a.In[1])
+		y := a.Out[0]
+		at, _ := a.IndexOf(0)
 		width, size := y.Type.Shape[1], y.Type.Shape[1]*d.Size()
 		from := places{values: column{a.In[0].Bytes(), 0, rowSize(a.In[0].Type), size}}
 		convertRows(a, min(len(at), y.Type.Shape[0]), width, rowConversion[T]{rowMove: rowMove{to: inArrays(a.Out, 1), from: from, at: at},
-			d: d, as: d, factors: data[T](inType(a, a.In[afterIndex], array.DTypeOf[T]())), own: true})
+			d: d, as: d, factors: data[T](inType(a, a.In[1], array.DTypeOf[T]())), own: true})
 		return nil
 	}
 }
 
-// gatheredDots computes, for every row behind an index and the other row with its number, the
+// rowDots computes, for every row that is read through an index and the other row with its number, the
 // sum of the products of their elements, in the order of reduce_sum.
-func gatheredDots[T float](a *exec.Args) error {
-	x, y := leftRows[T](a, afterIndex), a.In[afterIndex]
+func rowDots[T float](a *exec.Args) error {
+	x, y := expertRowsOf[T](a, 0), a.In[1]
 	width := y.Type.Shape[1]
-	exec.Share(a, min(len(x.At), a.Out[0].Type.Len()), movedGrain(width*int(unsafe.Sizeof(T(0)))), dotsGathered[T]{x, data[T](y), data[T](a.Out[0]), width, exec.RoomsOf[T](a, width)})
+	exec.Share(a, min(len(x.At), a.Out[0].Type.Len()), movedGrain(width*int(unsafe.Sizeof(T(0)))), dotsOfRows[T]{x, data[T](y), data[T](a.Out[0]), width, exec.RoomsOf[T](a, width)})
 	return nil
 }
 
-type dotsGathered[T float] struct {
+type dotsOfRows[T float] struct {
 	x     gemm.Left[T]
 	y     []T
 	out   []T
@@ -71,7 +60,7 @@ type dotsGathered[T float] struct {
 	rooms *exec.Rooms[T]
 }
 
-func (w *dotsGathered[T]) Piece(lo, hi int) {
+func (w *dotsOfRows[T]) Piece(lo, hi int) {
 	product := w.rooms.Take()[:w.n]
 	for i, j := range w.x.At[lo:hi] {
 		if i += lo; j >= 0 {

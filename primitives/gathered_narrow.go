@@ -16,9 +16,12 @@ type indexedRows struct {
 	at   []int32
 }
 
-// indexedRowsOf returns the rows of args; see leftRows.
-func indexedRowsOf(args []array.Array, d graph.DType) indexedRows {
-	return indexedRows{args[0].Bytes(), rowSize(args[0].Type), d, data[int32](args[1])}
+// indexedRowsOf returns the rows of argument i, of type d, if they are read through an index.
+func indexedRowsOf(a *exec.Args, i int, d graph.DType) (rows indexedRows, ok bool) {
+	if at, ok := a.IndexOf(i); ok {
+		return indexedRows{a.In[i].Bytes(), rowSize(a.In[i].Type), d, at}, true
+	}
+	return rows, false
 }
 
 // part returns n elements of row i from element `from` on.
@@ -30,12 +33,13 @@ func (r *indexedRows) part(i, from, n int) []byte {
 // isNarrow reports whether kernels compute with elements of type d in f32.
 func isNarrow(d graph.DType) bool { return d == graph.BF16 || d == graph.F16 }
 
-// narrowDots is gatheredDots for rows of type d, bf16 or f16. Products are rounded to that type,
+// narrowDots is rowDots for rows of type d, bf16 or f16. Products are rounded to that type,
 // and their sum once more.
 func narrowDots(d graph.DType) exec.Kernel {
 	return func(a *exec.Args) error {
-		x, width := indexedRowsOf(a.In, d), a.In[afterIndex].Type.Shape[1]
-		exec.Share(a, min(len(x.at), a.Out[0].Type.Len()), movedGrain(2*width), dotsNarrow{x, a.In[afterIndex], a.Out[0], width, exec.RoomsOf[float32](a, 2*width), exec.RoomsOf[byte](a, 2*width)})
+		x, _ := indexedRowsOf(a, 0, d)
+		width := a.In[1].Type.Shape[1]
+		exec.Share(a, min(len(x.at), a.Out[0].Type.Len()), movedGrain(2*width), dotsNarrow{x, a.In[1], a.Out[0], width, exec.RoomsOf[float32](a, 2*width), exec.RoomsOf[byte](a, 2*width)})
 		return nil
 	}
 }
@@ -64,12 +68,13 @@ func (w *dotsNarrow) Piece(lo, hi int) {
 	}
 }
 
-// dequantizedRows computes f8 codes times scales, each for as many elements of a row. The
-// first two arguments are the rows of codes, of type d, behind an index, and the others the rows of
-// scales. The result is f32, or rounded once to bf16 or f16.
+// dequantizedRows computes f8 codes, of type d, times scales, each for as many elements of a row. The
+// rows of codes and those of scales are read through an index. The result is f32, or rounded once to
+// bf16 or f16.
 func dequantizedRows(d graph.DType, blocks int) exec.Kernel {
 	return func(a *exec.Args) error {
-		codes, scales := indexedRowsOf(a.In, d), indexedRowsOf(a.In[afterIndex:], graph.F32)
+		codes, _ := indexedRowsOf(a, 0, d)
+		scales, _ := indexedRowsOf(a, 1, graph.F32)
 		y := a.Out[0]
 		rows := y.Type.Shape[0]
 		width := 0

@@ -24,58 +24,52 @@ func groupedBlocks(transpose bool, align int) exec.Kernel {
 	if !transpose {
 		return wide
 	}
-	rounded := inFloat(groupedRounded(align, 1, roundedInOrder), nil)
 	return func(a *exec.Args) error {
-		if floatType(a) == graph.F64 {
+		d := a.Out[0].Type.DType // of the rows, too
+		if d == graph.F64 {
 			return wide(a)
 		}
-		return rounded(a)
+		return resultIn(a, graph.F32, func(a *exec.Args) error { return groupedRounded(a, align, d) })
 	}
 }
 
-// rounder returns the first n rows of the arguments, of h elements each, rounded to int8 for
-// products with weights of type d.
-type rounder func(a *exec.Args, d graph.DType, h, n int) []byte
-
-// roundedInOrder is the rounder of rows of f32, argument 0.
-func roundedInOrder(a *exec.Args, d graph.DType, h, n int) []byte {
-	return roundedRows(a, d, data[float32](a.In[0]), h, n)
-}
-
-// roundedThrough returns the rounder of rows of type t that are read through an index. Where they are more than
-// what they are read from, that is rounded first, once, and then copied.
-func roundedThrough(t graph.DType) rounder {
-	return func(a *exec.Args, d graph.DType, h, n int) []byte {
-		x, size := indexedRowsOf(a.In, t), blocks.RowBytes(d, h)
-		rows, rooms := lined(a, n*size), exec.RoomsOf[float32](a, h)
-		of := a.In[0].Type.Shape[0]
-		if n <= of {
-			a.Parallel(n, 1+dotGrain/(1+h), func(lo, hi int) {
-				room := rooms.Take()
-				for i := lo; i < hi; i++ {
-					if x.at[i] >= 0 {
-						x.round(rows[i*size:(i+1)*size], d, int(x.at[i]), room)
-					}
-				}
-			})
-			return rows
-		}
-		once := lined(a, of*size)
-		a.Parallel(of, 1+dotGrain/(1+h), func(lo, hi int) {
+// roundedExpertRows returns the first n rows of argument 0, of h elements of type t each, rounded to int8 for products
+// with weights of type d. Where an index leads to more rows than there are behind it, those are rounded once, and then
+// copied.
+func roundedExpertRows(a *exec.Args, t, d graph.DType, h, n int) []byte {
+	x, through := indexedRowsOf(a, 0, t)
+	if !through {
+		return roundedRows(a, d, data[float32](inType(a, a.In[0], graph.F32)), h, n)
+	}
+	size := blocks.RowBytes(d, h)
+	rows, rooms := lined(a, n*size), exec.RoomsOf[float32](a, h)
+	of := a.In[0].Type.Shape[0]
+	if n <= of {
+		a.Parallel(n, 1+dotGrain/(1+h), func(lo, hi int) {
 			room := rooms.Take()
 			for i := lo; i < hi; i++ {
-				x.round(once[i*size:(i+1)*size], d, i, room)
-			}
-		})
-		a.Parallel(n, movedGrain(size), func(lo, hi int) {
-			for i := lo; i < hi; i++ {
-				if j := int(x.at[i]); j >= 0 {
-					copy(rows[i*size:(i+1)*size], once[j*size:])
+				if x.at[i] >= 0 {
+					x.round(rows[i*size:(i+1)*size], d, int(x.at[i]), room)
 				}
 			}
 		})
 		return rows
 	}
+	once := lined(a, of*size)
+	a.Parallel(of, 1+dotGrain/(1+h), func(lo, hi int) {
+		room := rooms.Take()
+		for i := lo; i < hi; i++ {
+			x.round(once[i*size:(i+1)*size], d, i, room)
+		}
+	})
+	a.Parallel(n, movedGrain(size), func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			if j := int(x.at[i]); j >= 0 {
+				copy(rows[i*size:(i+1)*size], once[j*size:])
+			}
+		}
+	})
+	return rows
 }
 
 // round rounds row i of what x reads for products with weights of type d. room is for a row of float32.
@@ -89,35 +83,25 @@ func (x *indexedRows) round(row []byte, d graph.DType, i int, room []float32) {
 	blocks.Round(d, len(room), row, room)
 }
 
-// groupedRounded multiplies rows that are rounded to int8 with rows of weights, argument
-// `at`. The work is cut between rows of weights, so that each is read once, which matters when
-// there are few tokens. The result is f32.
-func groupedRounded(align, at int, rounded rounder) exec.Kernel {
-	return func(a *exec.Args) error {
-		w, y := a.In[at], data[float32](a.Out[0])
-		d, h, f := a.In[at].Type.DType, a.In[at].Type.Shape[2], a.Out[0].Type.Shape[1]
-		if f == 0 {
-			return nil
-		}
-		// Rows between zones are not read here; the engine sets them to zero.
-		z := weightZones{data[int32](a.In[at+1]), align, f}
-		rows := rounded(a, d, h, z.end())
-		work.Steal(a, z.work(), 1+quantGrain/(1+h), 1, func(_, lo, hi int) {
-			q := blockProducts{d: d, deep: h, f: f, rows: rows}
-			z.each(lo, hi, func(e, start, count, from, to int) {
-				q.add(w.Slab(e), y[start*f+from:], f, start, count, from, to)
-			})
-			q.last(q.rest)
-		})
+// groupedRounded multiplies rows of type t, rounded to int8, with rows of weights. The work is cut between rows of
+// weights, so that each is read once, which matters when there are few tokens. The result is f32.
+func groupedRounded(a *exec.Args, align int, t graph.DType) error {
+	w, y := a.In[1], data[float32](a.Out[0])
+	d, h, f := w.Type.DType, w.Type.Shape[2], a.Out[0].Type.Shape[1]
+	if f == 0 {
 		return nil
 	}
-}
-
-// gatheredBlocks is groupedRounded for rows of type d that are read through an index. The result
-// has their type.
-func gatheredBlocks(align int, d graph.DType) exec.Kernel {
-	product := groupedRounded(align, afterIndex, roundedThrough(d))
-	return func(a *exec.Args) error { return resultIn(a, graph.F32, product) }
+	// Rows between zones are not read here; the engine sets them to zero.
+	z := weightZones{data[int32](a.In[2]), align, f}
+	rows := roundedExpertRows(a, t, d, h, z.end())
+	work.Steal(a, z.work(), 1+quantGrain/(1+h), 1, func(_, lo, hi int) {
+		q := blockProducts{d: d, deep: h, f: f, rows: rows}
+		z.each(lo, hi, func(e, start, count, from, to int) {
+			q.add(w.Slab(e), y[start*f+from:], f, start, count, from, to)
+		})
+		q.last(q.rest)
+	})
+	return nil
 }
 
 // resultIn runs a kernel whose result has type d, and rounds the result to its own type.
@@ -135,19 +119,18 @@ func resultIn(a *exec.Args, d graph.DType, k exec.Kernel) error {
 	return convert(a, y, wide)
 }
 
-// groupedSwiGLUBlocks is groupedSwiGLU with weights in blocks, argument `at` and the next one: it
-// computes both products of some rows of weights, with the bits of groupedRounded, and then
-// swiglu of these.
-func groupedSwiGLUBlocks(align, at int, rounded rounder) exec.Kernel {
+// groupedSwiGLUBlocks is groupedSwiGLU of f32 with weights in blocks: it computes both products of some
+// rows of weights, with the bits of groupedRounded, and then swiglu of these.
+func groupedSwiGLUBlocks(align int) exec.Kernel {
 	return func(a *exec.Args) error {
-		gate, up, y := a.In[at], a.In[at+1], data[float32](a.Out[0])
-		d, h, f := a.In[at].Type.DType, a.In[at].Type.Shape[2], a.Out[0].Type.Shape[1]
+		gate, up, y := a.In[1], a.In[2], data[float32](a.Out[0])
+		d, h, f := gate.Type.DType, gate.Type.Shape[2], a.Out[0].Type.Shape[1]
 		if f == 0 {
 			return nil
 		}
-		z := weightZones{data[int32](a.In[at+2]), align, f}
+		z := weightZones{data[int32](a.In[3]), align, f}
 		end := z.end()
-		rows := rounded(a, d, h, end)
+		rows := roundedExpertRows(a, graph.F32, d, h, end)
 		var g, u []float32
 		keep, most := len(a.Out) == 3, z.most()
 		if keep {

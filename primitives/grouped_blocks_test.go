@@ -82,7 +82,7 @@ func TestGroupedBlocksThreads(t *testing.T) {
 		a := &exec.Args{In: []array.Array{x, w, n}, Out: []array.Array{y}, Threads: threads}
 		kernel := groupedBlocks(true, 4)
 		if joined {
-			a.In, kernel = []array.Array{x, w, w, n}, groupedSwiGLUBlocks(4, 1, roundedInOrder)
+			a.In, kernel = []array.Array{x, w, w, n}, groupedSwiGLUBlocks(4)
 		}
 		if a.Alone(weightZones{counts, 4, f}.work(), 1+quantGrain/(1+h)) != (threads == 1) {
 			t.Fatal("the work is not large enough to be cut")

@@ -54,25 +54,24 @@ func (w *fused[E]) matrix(i, e int) gemm.Matrix[E] {
 }
 
 // expertSwiGLU returns the kernel of groupedSwiGLU for the element type of the first result.
-func expertSwiGLU(transpose bool, align, at int) exec.Kernel {
-	return inNumber(groupedSwiGLU[array.Brain](transpose, align, at), groupedSwiGLU[array.Half](transpose, align, at),
-		groupedSwiGLU[float32](transpose, align, at), groupedSwiGLU[float64](transpose, align, at))
+func expertSwiGLU(transpose bool, align int) exec.Kernel {
+	return inNumber(groupedSwiGLU[array.Brain](transpose, align), groupedSwiGLU[array.Half](transpose, align),
+		groupedSwiGLU[float32](transpose, align), groupedSwiGLU[float64](transpose, align))
 }
 
-// groupedSwiGLU computes h, and g and u if they are results, from rows, gate, which is argument `at`, and up. See leftRows.
-func groupedSwiGLU[E gemm.Number](transpose bool, align, at int) exec.Kernel {
+// groupedSwiGLU computes h, and g and u if they are results, from rows, gate and up.
+func groupedSwiGLU[E gemm.Number](transpose bool, align int) exec.Kernel {
 	return func(a *exec.Args) error {
-		k := expertLayout(a.In[at].Type, transpose).k
+		k := expertLayout(a.In[1].Type, transpose).k
 		w, rows, grain := fusedOf[E](a, transpose, align, k, 2*k*a.Out[0].Type.Shape[1])
-		exec.Share(a, rows, grain, fusedSwiGLU[E]{w, leftRows[E](a, at), at})
+		exec.Share(a, rows, grain, fusedSwiGLU[E]{w, expertRowsOf[E](a, 0)})
 		return nil
 	}
 }
 
 type fusedSwiGLU[E gemm.Number] struct {
 	fused[E]
-	x    gemm.Left[E]
-	gate int // the argument; up is the next one
+	x gemm.Left[E]
 }
 
 func (w *fusedSwiGLU[E]) Piece(lo, hi int) {
@@ -83,7 +82,7 @@ func (w *fusedSwiGLU[E]) Piece(lo, hi int) {
 		if len(w.Out) == 3 {
 			g, u = kernel.From(data[E](w.Out[1]), from*n), kernel.From(data[E](w.Out[2]), from*n)
 		}
-		gemm.SwiGLU(w.Dry(), to-from, n, w.k, rowsFrom(w.x, from), w.matrix(w.gate, e), w.matrix(w.gate+1, e), g, u, kernel.From(h, from*n))
+		gemm.SwiGLU(w.Dry(), to-from, n, w.k, rowsFrom(w.x, from), w.matrix(1, e), w.matrix(2, e), g, u, kernel.From(h, from*n))
 	})
 }
 

@@ -219,7 +219,11 @@ func (g groupedMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) erro
 	args := []lowering.Buf{in[0], in[1], counts}
 	if in[1].Type.DType.IsBlock() {
 		product := groupedBlocks(g.Transpose, align)
-		return e.Emit(lowering.KernelSpec{Op: ops.GroupedMatMul | ops.Blocks, Out: out, In: args, Slabs: []int{1},
+		var through []int
+		if g.Transpose && in[0].Type.DType != graph.F64 { // other products convert weights, and multiply in the type of the rows
+			through = []int{0}
+		}
+		return e.Emit(lowering.KernelSpec{Op: ops.GroupedMatMul | ops.Blocks, Out: out, In: args, Slabs: []int{1}, Through: through,
 			Dry: counted(oneExpert(in[0].Type, in[1].Type), product), Kernel: product})
 	}
 	likely := likelyCounts(e.Eqn.In[0].Type, in[0].Type, in[1].Type.Shape[0], e.Mesh.Ranks())
@@ -227,41 +231,40 @@ func (g groupedMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) erro
 		product := groupedParts(g.Transpose, align, g.Precision)
 		return e.Emit(lowering.KernelSpec{Op: ops.GroupedMatMul | ops.Parts, Out: out, In: args, Dry: counted(likely, product), Kernel: product})
 	}
-	product := expertProduct(g.Transpose, align, inOrder)
+	product := expertProduct(g.Transpose, align)
 	return e.Emit(lowering.KernelSpec{Op: ops.GroupedMatMul, Out: out, In: args,
-		Packs: expertPacks(in[1].Type, g.Transpose, 1), Slabs: []int{1}, Dry: counted(likely, product), Kernel: product})
+		Packs: expertPacks(in[1].Type, g.Transpose, 1), Slabs: []int{1}, Through: []int{0}, Dry: counted(likely, product), Kernel: product})
 }
 
-// expertProduct returns the kernel of products of rows and experts' matrices, which are argument `at`. See leftRows.
-func expertProduct(transpose bool, align, at int) exec.Kernel {
-	return inNumber(groupedMatmul[array.Brain](transpose, align, at), groupedMatmul[array.Half](transpose, align, at),
-		groupedMatmul[float32](transpose, align, at), groupedMatmul[float64](transpose, align, at))
+// expertProduct returns the kernel of products of rows and experts' matrices.
+func expertProduct(transpose bool, align int) exec.Kernel {
+	return inNumber(groupedMatmul[array.Brain](transpose, align), groupedMatmul[array.Half](transpose, align),
+		groupedMatmul[float32](transpose, align), groupedMatmul[float64](transpose, align))
 }
 
-func groupedMatmul[E gemm.Number](transpose bool, align, at int) exec.Kernel {
+func groupedMatmul[E gemm.Number](transpose bool, align int) exec.Kernel {
 	return func(a *exec.Args) error {
 		f := a.Out[0].Type.Shape[1]
 		if f == 0 {
 			return nil
 		}
-		k := expertLayout(a.In[at].Type, transpose).k
+		k := expertLayout(a.In[1].Type, transpose).k
 		w, rows, grain := fusedOf[E](a, transpose, align, k, k*f)
-		exec.Share(a, rows, grain, groupedProducts[E]{w, leftRows[E](a, at), at}) // the engine sets rows between zones to zero
+		exec.Share(a, rows, grain, groupedProducts[E]{w, expertRowsOf[E](a, 0)}) // the engine sets rows between zones to zero
 		return nil
 	}
 }
 
 type groupedProducts[E gemm.Number] struct {
 	fused[E]
-	x       gemm.Left[E]
-	weights int // the argument
+	x gemm.Left[E]
 }
 
 func (w *groupedProducts[E]) Piece(lo, hi int) {
 	y, f := data[E](w.Out[0]), w.Out[0].Type.Shape[1]
 	w.each(lo, hi, func(e, start, from, to int) {
 		from, to = start+from, start+to
-		gemm.Product(w.Dry(), to-from, f, w.k, rowsFrom(w.x, from), w.matrix(w.weights, e), kernel.From(y, from*f))
+		gemm.Product(w.Dry(), to-from, f, w.k, rowsFrom(w.x, from), w.matrix(1, e), kernel.From(y, from*f))
 	})
 }
 

@@ -112,20 +112,14 @@ func (g groupedOuterOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error
 		outer := outerParts(align, g.Precision)
 		return e.Emit(lowering.KernelSpec{Op: ops.GroupedOuter | ops.Parts, Out: out, In: []lowering.Buf{in[0], in[1], counts}, Dry: counted(likely, outer), Kernel: outer})
 	}
-	outer := expertOuter(align, inOrder, false)
-	return e.Emit(lowering.KernelSpec{Op: ops.GroupedOuter, Out: out, In: []lowering.Buf{in[0], in[1], counts}, Dry: counted(likely, outer), Kernel: outer})
+	outer := inNumber(groupedOuter[array.Brain](align), groupedOuter[array.Half](align), groupedOuter[float32](align), groupedOuter[float64](align))
+	return e.Emit(lowering.KernelSpec{Op: ops.GroupedOuter, Out: out, In: []lowering.Buf{in[0], in[1], counts}, Through: []int{0, 1}, Dry: counted(likely, outer), Kernel: outer})
 }
 
-// expertOuter returns the kernel. It writes zeros for experts without rows. Argument `at` follows the first rows, see
-// leftRows, and is the second ones. With right it is the left operand.
-func expertOuter(align, at int, right bool) exec.Kernel {
-	return inNumber(groupedOuter[array.Brain](align, at, right), groupedOuter[array.Half](align, at, right),
-		groupedOuter[float32](align, at, right), groupedOuter[float64](align, at, right))
-}
-
-func groupedOuter[E gemm.Number](align, at int, right bool) exec.Kernel {
+// groupedOuter writes zeros for experts without rows.
+func groupedOuter[E gemm.Number](align int) exec.Kernel {
 	return func(a *exec.Args) error {
-		if p, n, grain := expertProductsOf[E](a, align, at, right); n > 0 {
+		if p, n, grain := expertProductsOf[E](a, align); n > 0 {
 			exec.Share(a, n, grain, expertOuters[E]{p})
 		}
 		return nil
@@ -144,22 +138,18 @@ type expertProducts[E gemm.Number] struct {
 
 // expertProductsOf returns the products of a's arguments x, y and the rows of each expert, the number of pieces
 // into which they may be cut, and the number of pieces worth a goroutine. It writes zeros for experts without rows.
-func expertProductsOf[E gemm.Number](a *exec.Args, align, at int, right bool) (p expertProducts[E], pieces, grain int) {
+func expertProductsOf[E gemm.Number](a *exec.Args, align int) (p expertProducts[E], pieces, grain int) {
 	h, f := a.Out[0].Type.Shape[1], a.Out[0].Type.Shape[2]
 	if h == 0 || f == 0 {
 		return p, 0, 1
 	}
-	x, y := leftRows[E](a, at), gemm.Left[E]{X: data[E](a.In[at]), Row: a.In[at].Type.Shape[1]}
-	if right {
-		x, y = y, x
-	}
-	p = expertProducts[E]{exec.Taking{}, a.Dry(), zones{data[int32](a.In[at+1]), align, h}, x, y, data[E](a.Out[0]), h, f}
+	p = expertProducts[E]{exec.Taking{}, a.Dry(), zones{data[int32](a.In[2]), align, h}, expertRowsOf[E](a, 0), expertRowsOf[E](a, 1), data[E](a.Out[0]), h, f}
 	for e, n := range p.counts {
 		if n == 0 && a.Dry() == nil {
 			clear(p.w[e*h*f : (e+1)*h*f])
 		}
 	}
-	return p, total(a.In[at+1]) * h, 1 + dotGrain/f
+	return p, total(a.In[2]) * h, 1 + dotGrain/f
 }
 
 type expertOuters[E gemm.Number] struct{ expertProducts[E] }

@@ -15,7 +15,7 @@ func joinDequantized(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) 
 	in := &p.Instrs[i]
 	if _, ok := in.Prim.(convertElementTypeOp); ok && in.Op == ops.ConvertElementType && len(in.In) == 1 {
 		m := p.Maker(p.Root(in.In[0]))
-		if m < 0 || p.Instrs[m].Op != ops.Dequantize|ops.Indexed || !p.Last(in.In[0], i) || !isNarrow(p.Bufs[in.Out[0]].Type.DType) {
+		if m < 0 || p.Instrs[m].Op != ops.Dequantize || !p.Last(in.In[0], i) || !isNarrow(p.Bufs[in.Out[0]].Type.DType) {
 			return none()
 		}
 		join := p.Instrs[m]
@@ -39,7 +39,7 @@ func joinDequantized(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) 
 	if !slices.Equal(repeated[1:2], s.Shape[1:]) || repeated[1]*repeated[2] != c.Shape[1] {
 		return none()
 	}
-	return []int{codes.at, scales.at, ci, si}, lowering.Instr{Op: ops.Dequantize | ops.Indexed, Prim: in.Prim, Pos: in.Pos, Out: in.Out, In: slices.Concat(codes.args, scales.args), Zones: in.Zones, Align: in.Align,
+	return []int{codes.at, scales.at, ci, si}, lowering.Instr{Op: ops.Dequantize, Prim: in.Prim, Pos: in.Pos, Out: in.Out, In: []int{codes.array, scales.array, codes.index, scales.index}, Indexed: []int{0, 1}, Zones: in.Zones, Align: in.Align,
 		Host: lowering.Host{Kernel: dequantizedRows(c.DType, s.Shape[1])}}, true
 }
 

@@ -18,9 +18,9 @@ import (
 // rowSource is an instruction that puts rows in expert order.
 type rowSource struct {
 	*lowering.Instr
-	at   int   // the number of the instruction
-	rows int   // the buffer of rows
-	args []int // the array that has the rows, and the index: the row of it that each row is, -1 for none
+	at           int // the number of the instruction
+	rows         int // the buffer of rows
+	array, index int // the array that has the rows, and the row of it that each row is, -1 for none
 }
 
 // rowsThrough returns the source of a buffer of rows, if all that reads the buffer can read
@@ -37,7 +37,7 @@ func rowsThrough(p *lowering.Peephole, rows int, reads readers) (s rowSource, ok
 	if s.Op != ops.EPPlace || rowSize(p.Bufs[s.In[0]].Type)%p.Bufs[rows].Type.DType.Size() != 0 { // rows do not begin at an element
 		return s, false
 	}
-	s.args = s.In[:2]
+	s.array, s.index = s.In[0], s.In[1]
 	all := p.Readers(rows)
 	return s, len(all) > 0 && !slices.ContainsFunc(all, func(r int) bool { return !reads(p, &p.Instrs[r], rows) })
 }
@@ -48,12 +48,15 @@ type readers func(p *lowering.Peephole, in *lowering.Instr, rows int) bool
 // productsThrough are the readers of devices: products of experts' rows.
 func productsThrough(p *lowering.Peephole, in *lowering.Instr, rows int) bool {
 	switch in.Op {
-	case ops.GroupedMatMul, ops.GroupedSwiGLU:
-		return in.In[0] == rows && once(p, in, rows)
-	case ops.GroupedOuter:
-		return (in.In[0] == rows || in.In[1] == rows) && once(p, in, rows)
+	case ops.GroupedMatMul, ops.GroupedSwiGLU, ops.GroupedOuter:
+		return kernelReads(p, in, rows)
 	}
 	return false
+}
+
+// kernelReads reports whether the kernel of an instruction can read rows through an index.
+func kernelReads(p *lowering.Peephole, in *lowering.Instr, rows int) bool {
+	return slices.Contains(in.Through, slices.Index(in.In, rows)) && once(p, in, rows)
 }
 
 // once reports whether rows are one argument of an instruction, and no other lies in their memory.
@@ -69,23 +72,14 @@ func once(p *lowering.Peephole, in *lowering.Instr, rows int) bool {
 
 // readsThrough are the readers of the host.
 func readsThrough(p *lowering.Peephole, in *lowering.Instr, rows int) bool {
-	switch in.Op {
-	case ops.GroupedMatMul | ops.Blocks:
-		// Other products convert weights, and multiply in the type of the rows.
-		return in.Prim.(groupedMatMulOp).Transpose && p.Bufs[rows].Type.DType != graph.F64 && in.In[0] == rows && once(p, in, rows)
-	case ops.GroupedSwiGLU | ops.Blocks, ops.GroupedScaledMatMul, ops.GroupedAffineMatMul:
-		return in.In[0] == rows && once(p, in, rows)
-	case ops.Mul:
-		if len(in.In) != 2 || !once(p, in, rows) {
-			return false
-		}
-		if _, _, ok := spreadWeights(p, in, rows); ok {
-			return true
-		}
-		readers := p.Readers(in.Out[0])
-		return len(readers) == 1 && p.Last(in.Out[0], readers[0]) && sumsRows(&p.Instrs[readers[0]])
+	if in.Op != ops.Mul || len(in.In) != 2 || !once(p, in, rows) {
+		return kernelReads(p, in, rows)
 	}
-	return productsThrough(p, in, rows)
+	if _, _, ok := spreadWeights(p, in, rows); ok {
+		return true
+	}
+	readers := p.Readers(in.Out[0])
+	return len(readers) == 1 && p.Last(in.Out[0], readers[0]) && sumsRows(&p.Instrs[readers[0]])
 }
 
 // sumsRows reports whether an instruction sums each of its rows.
@@ -134,59 +128,29 @@ func indexed(p *lowering.Peephole, i int, reads readers) ([]int, lowering.Instr,
 		if !ok {
 			continue
 		}
-		others, args := []int{s.at}, slices.Concat(s.args, in.In[:at], in.In[at+1:])
-		h, op, d := lowering.Host{}, in.Op.(ops.Op)|ops.Indexed, p.Bufs[b].Type.DType
-		switch in.Op {
-		case ops.GroupedMatMul:
-			t := in.Prim.(groupedMatMulOp).Transpose
-			h.Kernel = expertProduct(t, in.Align, afterIndex)
-			h.Dry, h.Packs = counted(likelyRows(p, b, in.In[1]), h.Kernel), expertPacks(p.Bufs[in.In[1]].Type, t, afterIndex)
-		case ops.GroupedSwiGLU:
-			t := in.Prim.(groupedMatMulOp).Transpose
-			h.Kernel = expertSwiGLU(t, in.Align, afterIndex)
-			h.Dry, h.Packs = counted(likelyRows(p, b, in.In[1]), h.Kernel), expertPacks(p.Bufs[in.In[1]].Type, t, afterIndex, afterIndex+1)
-		case ops.GroupedOuter:
-			h.Kernel = expertOuter(in.Align, afterIndex, at == 1)
-			h.Dry = counted(likelyRows(p, b, in.Out[0]), h.Kernel)
-			if at == 1 {
-				op = ops.GroupedOuter | ops.Right
-			}
-		case ops.GroupedMatMul | ops.Blocks:
-			h.Kernel = gatheredBlocks(in.Align, d)
-		case ops.GroupedSwiGLU | ops.Blocks:
-			h.Kernel = groupedSwiGLUBlocks(in.Align, afterIndex, roundedThrough(d))
-		case ops.GroupedScaledMatMul:
-			t := in.Prim.(groupedScaledMatMulOp).Transpose
-			h.Kernel = gatheredDecoded(scaledTilesAt[float32], t, in.Align, d)
-			if d == graph.F64 {
-				h.Kernel = gatheredDecoded(scaledTilesAt[float64], t, in.Align, d)
-			}
-		case ops.GroupedAffineMatMul:
-			g := in.Prim.(groupedAffineMatMulOp)
-			h.Kernel = gatheredDecoded(affineTilesAt[float32](g.affine()), g.Transpose, in.Align, d)
-			if d == graph.F64 {
-				h.Kernel = gatheredDecoded(affineTilesAt[float64](g.affine()), g.Transpose, in.Align, d)
-			}
-		case ops.Mul:
-			weights, spread, ok := spreadWeights(p, in, b)
-			if !ok {
-				return none() // joinRowDots
-			}
-			others = append(others, spread)
-			args = append(slices.Clone(s.args), weights)
-			if h.Kernel = gatheredWeighted[float32](d); d == graph.F64 {
-				h.Kernel = gatheredWeighted[float64](d)
-			}
+		if in.Op != ops.Mul {
+			joined := *in
+			joined.In, joined.Indexed = append(slices.Clone(in.In), s.index), append(slices.Clone(in.Indexed), at)
+			joined.In[at] = s.array
+			return []int{s.at}, joined, true
 		}
-		for _, arg := range in.Slabs { // behind the rows, which are the first argument
-			h.Slabs = append(h.Slabs, afterIndex+arg-1)
+		weights, spread, ok := spreadWeights(p, in, b)
+		if !ok {
+			return none() // joinRowDots
 		}
-		if h.Dry == nil && in.Op != ops.Mul { // weights that are not numbers
-			h.Dry = counted(oneExpert(p.Bufs[b].Type, p.Bufs[in.In[1]].Type), h.Kernel)
+		d := p.Bufs[b].Type.DType
+		k := weightedRows[float32](d)
+		if d == graph.F64 {
+			k = weightedRows[float64](d)
 		}
-		return others, lowering.Instr{Op: op, Prim: in.Prim, Pos: in.Pos, Out: in.Out, In: args, Zones: in.Zones, Align: in.Align, Host: h}, true
+		return []int{s.at, spread}, s.read(in, ops.Mul|ops.Weighted, weights, k), true
 	}
 	return none()
+}
+
+// read returns an instruction with kernel k, in the place of `in`, that reads the rows and another argument.
+func (s *rowSource) read(in *lowering.Instr, op ops.Op, other int, k exec.Kernel) lowering.Instr {
+	return lowering.Instr{Op: op, Prim: in.Prim, Pos: in.Pos, Out: in.Out, In: []int{s.array, other, s.index}, Indexed: []int{0}, Zones: in.Zones, Align: in.Align, Host: lowering.Host{Kernel: k}}
 }
 
 // joinRowDots joins the product of rows in expert order with other rows and the sum of each
@@ -206,12 +170,13 @@ func joinRowDots(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 		if !ok {
 			continue
 		}
-		k := inFloat(gatheredDots[float32], gatheredDots[float64])
+		k := exec.Kernel(rowDots[float32])
 		if d := p.Bufs[b].Type.DType; isNarrow(d) {
 			k = narrowDots(d)
+		} else if d == graph.F64 {
+			k = rowDots[float64]
 		}
-		return []int{s.at, mi}, lowering.Instr{Op: ops.RowDots | ops.Indexed, Prim: in.Prim, Pos: in.Pos, Out: in.Out,
-			In: append(slices.Clone(s.args), other(m, b)), Zones: in.Zones, Align: in.Align, Host: lowering.Host{Kernel: k}}, true
+		return []int{s.at, mi}, s.read(in, ops.RowDots, other(m, b), k), true
 	}
 	return none()
 }

@@ -80,8 +80,8 @@ func joinSwiGLU(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 		return none()
 	}
 	w, t, align := p.Bufs[j.gate.weights].Type, j.gate.op.Transpose, j.gate.Align
-	k := expertSwiGLU(t, align, inOrder)
-	return j.others(), j.joined(ops.GroupedSwiGLU, lowering.Host{Dry: counted(likelyRows(p, j.gate.rows, j.gate.weights), k), Packs: expertPacks(w, t, 1, 2), Slabs: []int{1, 2}, Kernel: k}), true
+	k := expertSwiGLU(t, align)
+	return j.others(), j.joined(ops.GroupedSwiGLU, lowering.Host{Dry: counted(likelyRows(p, j.gate.rows, j.gate.weights), k), Packs: expertPacks(w, t, 1, 2), Slabs: []int{1, 2}, Through: []int{0}, Kernel: k}), true
 }
 
 // joinSwiGLUBlocks is joinSwiGLU for weights in blocks, both of the same type. The rows are
@@ -91,9 +91,9 @@ func joinSwiGLUBlocks(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool)
 	if !ok || p.Bufs[j.gate.weights].Type.DType != p.Bufs[j.up.weights].Type.DType {
 		return none()
 	}
-	k := groupedSwiGLUBlocks(j.gate.Align, inOrder, roundedInOrder)
+	k := groupedSwiGLUBlocks(j.gate.Align)
 	rows := oneExpert(p.Bufs[j.gate.rows].Type, p.Bufs[j.gate.weights].Type)
-	return j.others(), j.joined(ops.GroupedSwiGLU|ops.Blocks, lowering.Host{Dry: counted(rows, k), Slabs: []int{1, 2}, Kernel: k}), true
+	return j.others(), j.joined(ops.GroupedSwiGLU|ops.Blocks, lowering.Host{Dry: counted(rows, k), Slabs: []int{1, 2}, Through: []int{0}, Kernel: k}), true
 }
 
 // gated is a swiglu and its arguments, the products of rows with gate and up.

@@ -181,7 +181,7 @@ func (w *groupedPartProducts) Piece(lo, hi int) {
 // outerParts is groupedOuter for f32 in parts.
 func outerParts(align int, precision string) exec.Kernel {
 	return func(a *exec.Args) error {
-		if p, n, grain := expertProductsOf[float32](a, align, inOrder, false); n > 0 {
+		if p, n, grain := expertProductsOf[float32](a, align); n > 0 {
 			exec.Share(a, n, grain, expertPartOuters{p, partsOf(a, precision, a.In[0]), partsOf(a, precision, a.In[1])})
 		}
 		return nil

@@ -83,7 +83,7 @@ func (scaledMatMulOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 
 func (p scaledMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: ops.ScaledMatMul, Out: out, In: in,
-		Kernel: inFloat(scaledMatMul[float32](p.Transpose), scaledMatMul[float64](p.Transpose))})
+		Kernel: scaledKernel(p.Transpose, nil)})
 }
 
 func (scaledMatMulOp) Doc() graph.Doc {
@@ -196,8 +196,8 @@ func (g groupedScaledMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf
 	if err != nil {
 		return err
 	}
-	product := inFloat(groupedScaledMatMul[float32](g.Transpose, align), groupedScaledMatMul[float64](g.Transpose, align))
-	return e.Emit(lowering.KernelSpec{Op: ops.GroupedScaledMatMul, Out: out, In: []lowering.Buf{in[0], in[1], in[3], counts}, Slabs: []int{1},
+	product := scaledKernel(g.Transpose, &align)
+	return e.Emit(lowering.KernelSpec{Op: ops.GroupedScaledMatMul, Out: out, In: []lowering.Buf{in[0], in[1], in[3], counts}, Slabs: []int{1}, Through: []int{0},
 		Dry: counted(oneExpert(in[0].Type, in[1].Type), product), Kernel: product})
 }
 
@@ -277,13 +277,13 @@ type scaledTiles[T float] struct {
 	n, k   int
 }
 
-// scaledTilesAt returns the decoder of the weights, argument `at`, and the rows and columns of a matrix. The
+// scaledTilesOf returns the decoder of the weights, argument 1, and the rows and columns of a matrix. The
 // scales are the next argument.
-func scaledTilesAt[T float](a *exec.Args, at int) (_ decoder[T], n, k int) {
-	w, rank := a.In[at], a.In[at].Type.Rank()
+func scaledTilesOf[T float](a *exec.Args) (_ decoder[T], n, k int) {
+	w, rank := a.In[1], a.In[1].Type.Rank()
 	t := exec.New[scaledTiles[T]](a)
 	t.w, t.n, t.k = w, w.Type.Shape[rank-2], w.Type.Shape[rank-1]
-	t.scales = data[T](inType(a, a.In[at+1], array.DTypeOf[T]()))
+	t.scales = data[T](inType(a, a.In[2], array.DTypeOf[T]()))
 	for i := range t.values {
 		v := array.E4M3(i).Float32()
 		if w.Type.DType == graph.F8_E5M2 {
@@ -292,14 +292,6 @@ func scaledTilesAt[T float](a *exec.Args, at int) (_ decoder[T], n, k int) {
 		t.values[i] = T(v)
 	}
 	return t, t.n, t.k
-}
-
-// scaledProduct returns the product of a's arguments: rows, weights and scales.
-func scaledProduct[T float](a *exec.Args, transpose bool) *decodedProduct[T] {
-	t, n, k := scaledTilesAt[T](a, 1)
-	p := exec.New[decodedProduct[T]](a)
-	*p = decodedProduct[T]{x: data[T](a.In[0]), y: data[T](a.Out[0]), w: t, n: n, k: k, transpose: transpose}
-	return p
 }
 
 // decode sets tile to rows [r0, r1) and columns [c0, c1) of matrix e, row by row.
@@ -325,19 +317,8 @@ func (p *scaledTiles[T]) decode(tile []T, e, r0, r1, c0, c1 int) {
 	}
 }
 
-// scaledMatMul is the kernel of scaledMatMulOp: all rows have one matrix.
-func scaledMatMul[T float](transpose bool) exec.Kernel {
-	return func(a *exec.Args) error {
-		scaledProduct[T](a, transpose).all(a)
-		return nil
-	}
-}
-
-// groupedScaledMatMul is the kernel of groupedScaledMatMulOp. The last argument has the
-// number of rows of each expert.
-func groupedScaledMatMul[T float](transpose bool, align int) exec.Kernel {
-	return func(a *exec.Args) error {
-		scaledProduct[T](a, transpose).zones(a, data[int32](a.In[3]), align)
-		return nil
-	}
+// scaledKernel is the kernel of scaledMatMulOp and, with align, of groupedScaledMatMulOp. The last argument
+// of the latter is the number of rows of each expert. Rows and results of f16 and bf16 are widened to f32.
+func scaledKernel(transpose bool, align *int) exec.Kernel {
+	return decodedKernel(scaledTilesOf[float32], scaledTilesOf[float64], transpose, align)
 }

@@ -279,7 +279,7 @@ func (r *rank) exec(ctx context.Context, in *lowering.Instr, g collective.Group)
 	if in.Zones >= 0 {
 		return r.ragged(in, a)
 	}
-	a.Separate(in.Kept)
+	a.Separate(in.Indexed, in.Kept)
 	return in.Kernel(a)
 }
 
@@ -294,7 +294,7 @@ func (r *rank) ragged(in *lowering.Instr, a *exec.Args) error {
 	for i, b := range in.Out {
 		a.Out[i] = r.seen(in, b)
 	}
-	a.Separate(in.Kept)
+	a.Separate(in.Indexed, in.Kept)
 	if err := in.Kernel(a); err != nil {
 		return err
 	}

@@ -8,6 +8,6 @@ import (
 
 func Example() {
 	op := ops.GroupedMatMul | ops.Blocks | ops.Weighted
-	fmt.Println(op, op.Plain() == ops.GroupedMatMul, op.Has(ops.Indexed))
+	fmt.Println(op, op.Plain() == ops.GroupedMatMul, op.Has(ops.Wire))
 	// Output: grouped_matmul_blocks_weighted true false
 }

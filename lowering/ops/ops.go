@@ -12,8 +12,6 @@ const (
 	Blocks      Op = kinds << iota // weights are in blocks of a quantised format
 	Parts                          // operands are sums of parts with fewer bits
 	Tree                           // the sum is a tree that does not depend on the mesh
-	Right                          // the second rows are read through an index, without a copy in expert order
-	Indexed                        // the first rows are
 	Weighted                       // rows are multiplied by their weights
 	OnlyWeights                    // weights are moved, and no rows
 	Wire                           // rows travel in a type of their own
@@ -284,7 +282,7 @@ func (o Op) String() string {
 		EPSendOrder: "ep_send_order", EPSlots: "ep_slots", EPSpread: "ep_spread", EPSum: "ep_sum", EPSumMachine: "ep_sum_machine",
 		EPSumMachines: "ep_sum_machines", EPSumRanks: "ep_sum_ranks", EPTable: "ep_table", EPZones: "ep_zones",
 	}[o.Plain()]
-	for i, suffix := range [...]string{"_blocks", "_parts", "_tree", "_right_gathered", "_gathered", "_weighted", "_weights", "_wire"} {
+	for i, suffix := range [...]string{"_blocks", "_parts", "_tree", "_weighted", "_weights", "_wire"} {
 		if o.Has(Blocks << i) {
 			name += suffix
 		}

@@ -126,7 +126,7 @@ func TestBlocksBits(t *testing.T) {
 		l := blockLayer{tokens: 40, experts: 2, hidden: 512, width: 70}
 		route := func(i int) int { return i % 2 }
 		in, wide := l.in(t, d, route)
-		for name, plain := range map[string]string{"grouped_matmul": "grouped_matmul_gathered", "dot_general": "dot_general"} {
+		for name, plain := range map[string]string{"grouped_matmul": "grouped_matmul", "dot_general": "dot_general"} {
 			got, _ := onDevice(t, l.text(d), name+"_blocks", l.arrays(t, d, in))
 			want, _ := onDevice(t, l.text(graph.F32), plain, l.arrays(t, graph.F32, wide))
 			if !bytes.Equal(got, want) {
@@ -137,7 +137,7 @@ func TestBlocksBits(t *testing.T) {
 		in, wide = l.in(t, d, route)
 		got, f := onDevice(t, l.text(d), "grouped_matmul_blocks", l.arrays(t, d, in))
 		require.Equal(t, "grouped_matvec_along", f)
-		want, _ := onDevice(t, l.text(graph.F32), "grouped_matmul_gathered", l.arrays(t, graph.F32, wide))
+		want, _ := onDevice(t, l.text(graph.F32), "grouped_matmul", l.arrays(t, graph.F32, wide))
 		x, y := array.Over(graph.T(graph.F32, len(got)/4), got), array.Over(graph.T(graph.F32, len(want)/4), want)
 		for i, v := range array.Data[float32](x) {
 			if w := array.Data[float32](y)[i]; math.Abs(float64(v-w)) > 1e-3 { // of sums around 20

@@ -60,7 +60,7 @@ func groupedBlocksProgram(in *Instr) (*Program, error) {
 		return nil, err
 	}
 	source := Source{File: "grouped_blocks.metal"}
-	through, err := throughOf(in, o.deep)
+	through, err := throughOf(in, 0, o.deep)
 	if err != nil {
 		return nil, err
 	}

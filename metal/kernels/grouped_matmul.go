@@ -9,11 +9,11 @@ import (
 // experts itself, and, with the matrices transposed, the cotangent of the rows.
 func groupedMatmul() Kernel {
 	return Kernel{
-		Name: "grouped_matmul", Serves: []ops.Op{ops.GroupedMatMul, ops.GroupedMatMul | ops.Parts, ops.GroupedMatMul | ops.Indexed}, Primitives: []string{"grouped_matmul"},
+		Name: "grouped_matmul", Serves: []ops.Op{ops.GroupedMatMul, ops.GroupedMatMul | ops.Parts}, Primitives: []string{"grouped_matmul"},
 		Doc:       "every row, where it is or through an index, times the matrix of its expert, or the transposed one, summed in f32",
 		Functions: append(tileFunctions("grouped_matmul", graph.NoDType, graph.F32, anyBlocks), matvecFunctions("grouped_matvec", "")...),
-		Stack:     1,
-		Build:     groupedMatmulProgram, Tolerance: tileTolerance(),
+		Stack:     1, Through: true,
+		Build: groupedMatmulProgram, Tolerance: tileTolerance(),
 	}
 }
 
@@ -22,7 +22,7 @@ func groupedMatmulProgram(in *Instr) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := in.Args[1+shifted(in)].Type.Shape
+	w := in.Args[1].Type.Shape
 	o := groupedOperands{cols: w[2], deep: w[1], line: 1, step: w[2], expert: w[1] * w[2]}
 	if op.Transpose {
 		o.cols, o.deep, o.line, o.step = w[1], w[2], w[2], 1
@@ -48,11 +48,11 @@ func groupedRows(in *Instr, o groupedOperands) (*Program, error) {
 	if !in.Ragged() || !y.Ragged {
 		return nil, refuse("rows that are no experts'")
 	}
-	x, err := throughOf(in, o.deep)
+	x, err := throughOf(in, 0, o.deep)
 	if err != nil {
 		return nil, err
 	}
-	rows, w := y.Type.Shape[0], in.Args[x.rest]
+	rows, w := y.Type.Shape[0], in.Args[1]
 	if rows > 0 && o.cols > 0 && matvecOf(in, x, o) {
 		return groupedMatvec(in, x, o, Params(0), false)
 	}
@@ -70,7 +70,7 @@ func groupedRows(in *Instr, o groupedOperands) (*Program, error) {
 	}
 	low, high := o.matrix(w.Type.DType)
 	l.Constants[7], l.Constants[8] = x.indexed, false
-	l.Args = []Arg{x.x, In(x.rest), Out(0), Zones(), x.at, Params(in.Experts(), in.Align, o.cols, o.deep, x.apart, o.line, o.step, low, high)}
+	l.Args = []Arg{x.x, In(1), Out(0), Zones(), x.at, Params(in.Experts(), in.Align, o.cols, o.deep, x.apart, o.line, o.step, low, high)}
 	return &Program{Launches: []Launch{l}}, nil
 }
 

@@ -8,9 +8,10 @@ import (
 // groupedOuter serves sums of outer products of experts' rows: the gradient of the matrices.
 func groupedOuter() Kernel {
 	return Kernel{
-		Name: "grouped_outer", Serves: []ops.Op{ops.GroupedOuter, ops.GroupedOuter | ops.Parts, ops.GroupedOuter | ops.Indexed, ops.GroupedOuter | ops.Right}, Primitives: []string{"grouped_outer"},
+		Name: "grouped_outer", Serves: []ops.Op{ops.GroupedOuter, ops.GroupedOuter | ops.Parts}, Primitives: []string{"grouped_outer"},
 		Doc:       "for every expert the sum of its rows' outer products, of rows where they are or through an index, in f32, zeros for one without rows",
 		Functions: tileFunctions("grouped_outer", graph.NoDType, graph.F32),
+		Through:   true,
 		Stack:     3, // the result, behind rows, cotangents and counts
 		Build:     groupedOuterProgram, Tolerance: tileTolerance(),
 	}
@@ -27,24 +28,13 @@ func groupedSums(in *Instr, x, y, sums, experts int) (*Program, error) {
 	if !in.Ragged() {
 		return nil, refuse("rows that are no experts'")
 	}
-	// The rows that an index may lead to are the left ones, or the right ones.
-	right := in.Op == ops.GroupedOuter|ops.Right
-	deep := x
-	if right {
-		deep = y
-	}
-	indexed, err := throughOf(in, deep)
+	a, err := throughOf(in, 0, x)
 	if err != nil {
 		return nil, err
 	}
-	plain := in.Args[indexed.rest]
-	if !plain.Ragged {
-		return nil, refuse("rows that are no experts'")
-	}
-	a, b := indexed, through{x: In(indexed.rest), at: In(0), elem: plain.Type.DType, apart: y} // a placeholder, which is not read
-	if right {
-		b.apart = x
-		a, b = b, a
+	b, err := throughOf(in, 1, y)
+	if err != nil {
+		return nil, err
 	}
 	rows, cols, row, col := x, y, y, 1
 	if y < x && y <= fewRows {

@@ -8,21 +8,20 @@ import (
 // groupedSwiGLU serves the products of experts' rows with gate and up, and swiglu of the two.
 func groupedSwiGLU() Kernel {
 	return Kernel{
-		Name: "grouped_swiglu", Serves: []ops.Op{ops.GroupedSwiGLU, ops.GroupedSwiGLU | ops.Indexed, ops.GroupedSwiGLU | ops.Blocks}, Primitives: []string{"grouped_matmul", "swiglu"},
+		Name: "grouped_swiglu", Serves: []ops.Op{ops.GroupedSwiGLU, ops.GroupedSwiGLU | ops.Blocks}, Primitives: []string{"grouped_matmul", "swiglu"},
 		Doc:       "silu(gate)·up of every row, where it is or through an index, and two matrices of its expert, of any type that products have, in tiles, or for few rows in vectors; the products are not written",
 		Functions: append(tileFunctions("grouped_swiglu", graph.NoDType, anyBlocks), matvecFunctions("grouped_swiglu", "")...),
-		Stack:     1, Stacks: 2,
+		Stack:     1, Stacks: 2, Through: true,
 		Build: groupedSwiGLUProgram, Tolerance: Tolerance{Relative: 4e-6, OfMax: 2e-5, Why: "f32 sums of products, 8 at a time, where the host has blocks of 256, and another exponential"},
 	}
 }
 
 func groupedSwiGLUProgram(in *Instr) (*Program, error) {
 	op, err := paramsOf[struct{ Transpose bool }](in.Prim)
-	if err != nil || len(in.Args) != 4+shifted(in) || len(in.Results) != 1 {
+	if err != nil || len(in.Args)-len(in.Indexed) != 4 || len(in.Results) != 1 {
 		return nil, refuse("is no swiglu of two products of experts' rows")
 	}
-	rest := 1 + shifted(in)
-	w, up, y := in.Args[rest].Type, in.Args[rest+1].Type, in.Results[0]
+	w, up, y := in.Args[1].Type, in.Args[2].Type, in.Results[0]
 	switch {
 	case !in.Ragged() || !y.Ragged:
 		return nil, refuse("rows that are no experts'")
@@ -33,7 +32,7 @@ func groupedSwiGLUProgram(in *Instr) (*Program, error) {
 	if op.Transpose {
 		o.cols, o.deep, o.line, o.step = w.Shape[1], w.Shape[2], w.Shape[2], 1
 	}
-	x, err := throughOf(in, o.deep)
+	x, err := throughOf(in, 0, o.deep)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +54,7 @@ func groupedSwiGLUProgram(in *Instr) (*Program, error) {
 	}
 	low, high := o.matrix(w.DType)
 	l.Constants[7], l.Constants[8] = x.indexed, false
-	l.Args = []Arg{x.x, In(rest), In(rest + 1), Out(0), Zones(), x.at, Params(in.Experts(), in.Align, o.cols, o.deep, x.apart, o.line, o.step, low, high)}
+	l.Args = []Arg{x.x, In(1), In(2), Out(0), Zones(), x.at, Params(in.Experts(), in.Align, o.cols, o.deep, x.apart, o.line, o.step, low, high)}
 	p := &Program{Launches: []Launch{l}}
 	if w.DType.IsBlock() {
 		p.Tolerance = &Tolerance{OfMax: 5e-2, Why: blocksTolerance().Why}

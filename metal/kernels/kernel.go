@@ -22,11 +22,13 @@ type Kernel struct {
 	// Functions lists the functions of the source that launches use, with their limits.
 	Functions []Function
 	// Stack is the index of the operand that is a stack of experts' matrices, 0 if there is none. Operands are the arguments, followed by the
-	// results; for instructions reading rows through an index, they are counted as without the index. The kernel counts elements with 32 bits: the
+	// results, without indices (see lowering.Instr.Indexed). The kernel counts elements with 32 bits: the
 	// elements of one matrix of the stack, and all elements of every other operand.
 	Stack int
 	// Stacks is how many operands from Stack on are such stacks; 0 counts as 1.
 	Stacks int
+	// Through: it can read the rows of arguments through an index.
+	Through bool
 	// Build returns what the device does for an instruction of one of these operations. If the
 	// error is a RefusalError, the host runs the instruction.
 	Build func(in *Instr) (*Program, error)
@@ -79,10 +81,12 @@ func Build(in *Instr) (p *Program, by *Kernel, err error) {
 	if !ok {
 		return nil, nil, refuse("there is no kernel for it")
 	}
-	for i, o := range append(append([]Operand{}, in.Args...), in.Results...) {
+	if len(in.Indexed) > 0 && !by.Through {
+		return nil, by, refuse("reads rows through an index")
+	}
+	for i, o := range slices.Concat(in.Args[:len(in.Args)-len(in.Indexed)], in.Results) {
 		n := o.Type.Len()
-		stack := by.Stack + shifted(in)
-		if by.Stack > 0 && i >= stack && i < stack+max(by.Stacks, 1) && len(o.Type.Shape) == 3 && n > 0 {
+		if by.Stack > 0 && i >= by.Stack && i < by.Stack+max(by.Stacks, 1) && len(o.Type.Shape) == 3 && n > 0 {
 			n /= o.Type.Shape[0]
 		}
 		if n > math.MaxInt32 {

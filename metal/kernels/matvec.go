@@ -61,19 +61,19 @@ func matvecLaunch(kernel, suffix string, a, b side, c graph.DType, cols, groups 
 // groupedMatvec multiplies the rows of experts with their matrices, the following argument, and, if
 // there are weights, multiplies the results by them.
 func groupedMatvec(in *Instr, x through, o groupedOperands, weights Arg, weighted bool) (*Program, error) {
-	w, y := in.Args[x.rest], in.Results[0]
+	w, y := in.Args[1], in.Results[0]
 	l, err := matvecLaunch("grouped_matvec", "", side{x.elem, x.apart, 1, nil}, side{w.Type.DType, o.line, o.step, nil}, y.Type.DType, o.cols, y.Type.Shape[0])
 	if err != nil {
 		return nil, err
 	}
 	low, high := o.matrix(w.Type.DType)
 	l.Constants[7], l.Constants[8] = x.indexed, false
-	l.Args = []Arg{x.x, In(x.rest), Out(0), Zones(), weights, x.at, Params(in.Experts(), in.Align, o.cols, o.deep, x.apart, o.line, o.step, low, high, weighted)}
+	l.Args = []Arg{x.x, In(1), Out(0), Zones(), weights, x.at, Params(in.Experts(), in.Align, o.cols, o.deep, x.apart, o.line, o.step, low, high, weighted)}
 	return &Program{Launches: []Launch{l}}, nil
 }
 
 // matvecOf reports whether experts' rows are few, and their matrices fit.
 func matvecOf(in *Instr, x through, o groupedOperands) bool {
-	w, y := in.Args[x.rest], in.Results[0]
+	w, y := in.Args[1], in.Results[0]
 	return in.plan.Bufs[y.Buf].Global.Shape[0] <= matvecRows && fitsMatvec(side{x.elem, x.apart, 1, nil}, side{w.Type.DType, o.line, o.step, nil})
 }

@@ -2,12 +2,15 @@ package kernels_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/metal/kernels"
 	"github.com/gomoe/gomoe/metal/metaltest"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
@@ -69,16 +72,43 @@ func TestGatheredProducts(t *testing.T) {
 					cfg.Place[name] = sharding.Split("ep")
 				}
 			}
-			names := []string{"grouped_swiglu_gathered", "ep_place_weights"}
+			readThrough(t, p, cfg, map[string][]int{"grouped_swiglu": {0}})
+			names := []string{"grouped_swiglu", "ep_place_weights"}
 			t.Run(fmt.Sprint(i, mesh), func(t *testing.T) { metaltest.Check(t, p, cfg, in.of(t, p), metaltest.Options{Instructions: names}) })
 			if i%2 == 0 {
 				continue
 			}
 			back, err := vjp.Grad(p, "x", "gate", "down")
 			require.NoError(t, err)
+			readThrough(t, back, cfg, map[string][]int{"grouped_matmul": {0}, "grouped_outer": {map[bool]int{false: 0, true: 1}[c.transpose]}})
 			t.Run(fmt.Sprint(i, mesh, " grad"), func(t *testing.T) {
-				metaltest.Check(t, back, cfg, in.of(t, p), metaltest.Options{Instructions: []string{"grouped_matmul_gathered", map[bool]string{false: "grouped_outer_gathered", true: "grouped_outer_right_gathered"}[c.transpose]}})
+				metaltest.Check(t, back, cfg, in.of(t, p), metaltest.Options{Instructions: []string{"grouped_matmul", "grouped_outer"}})
 			})
 		}
 	}
+}
+
+// readThrough checks that the device runs products of these names with these arguments read through an index.
+func readThrough(t *testing.T, p *graph.Program, cfg gomoe.Config, want map[string][]int) {
+	t.Helper()
+	cfg.Target = kernels.Metal{}
+	plan, err := gomoe.Compile(t.Context(), p, cfg)
+	require.NoError(t, err)
+	for name, args := range want {
+		if !slices.ContainsFunc(plan.Instrs, func(in lowering.Instr) bool {
+			return in.Name() == name && in.On && slices.Equal(in.Indexed, args)
+		}) {
+			t.Errorf("%s does not read arguments %d through an index:\n%s", name, args, plan)
+		}
+	}
+}
+
+// A kernel that knows no index refuses an instruction that has one.
+func TestRefusesIndex(t *testing.T) {
+	in, _ := built(t, dotText("f32[8,4]", "f32[4,6]", "lhs_contract=[1] rhs_contract=[0]"), gomoe.Config{}, "dot_general")
+	in.Indexed = []int{0}
+	_, _, err := kernels.Build(in)
+	var refused *kernels.RefusalError
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, "reads rows through an index", refused.Why)
 }

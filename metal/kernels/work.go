@@ -14,18 +14,17 @@ func Work(in *Instr, rows int) (flops, bytes int64, ok bool) {
 	used := int64(min(rows, in.Experts()))
 	// through returns the bytes of experts' rows, of `deep` elements, read in place or through an
 	// index. A row may be read through an index several times.
-	through := func(deep int) int64 {
-		x, err := throughOf(in, deep)
+	through := func(arg, deep int) int64 {
+		x, err := throughOf(in, arg, deep)
 		if err != nil {
 			return 0
 		}
 		n := rows
 		if x.indexed {
-			n = min(rows, in.Args[0].Type.Shape[0])
+			n = min(rows, in.Args[arg].Type.Shape[0])
 		}
 		return int64(n) * int64(deep) * int64(x.elem.Size())
 	}
-	behind := 1 + shifted(in)
 	switch in.op() {
 	case ops.DotGeneral, ops.DotGeneral | ops.Parts:
 		p, err := paramsOf[dotParams](in.Prim)
@@ -42,21 +41,17 @@ func Work(in *Instr, rows int) (flops, bytes int64, ok bool) {
 			flops *= int64(n)
 		}
 		return flops, of(x) + of(in.Args[1]) + of(z), true
-	case ops.GroupedMatMul, ops.GroupedMatMul | ops.Parts, ops.GroupedMatMul | ops.Indexed:
-		w, cols := in.Args[behind].Type, in.Results[0].Type.Shape[1]
+	case ops.GroupedMatMul, ops.GroupedMatMul | ops.Parts:
+		w, cols := in.Args[1].Type, in.Results[0].Type.Shape[1]
 		each := int64(w.Shape[1]) * int64(w.Shape[2])
-		return 2 * int64(rows) * each, through(int(each)/max(cols, 1)) + of(in.Results[0]) + used*graph.Type{DType: w.DType, Shape: w.Shape[1:]}.Bytes(), true
-	case ops.GroupedSwiGLU, ops.GroupedSwiGLU | ops.Indexed:
-		w, cols := in.Args[behind].Type, in.Results[0].Type.Shape[1]
+		return 2 * int64(rows) * each, through(0, int(each)/max(cols, 1)) + of(in.Results[0]) + used*graph.Type{DType: w.DType, Shape: w.Shape[1:]}.Bytes(), true
+	case ops.GroupedSwiGLU:
+		w, cols := in.Args[1].Type, in.Results[0].Type.Shape[1]
 		each := int64(w.Shape[1]) * int64(w.Shape[2])
-		return 4 * int64(rows) * each, through(int(each)/max(cols, 1)) + of(in.Results[0]) + 2*used*graph.Type{DType: w.DType, Shape: w.Shape[1:]}.Bytes(), true
-	case ops.GroupedOuter, ops.GroupedOuter | ops.Parts, ops.GroupedOuter | ops.Indexed, ops.GroupedOuter | ops.Right:
+		return 4 * int64(rows) * each, through(0, int(each)/max(cols, 1)) + of(in.Results[0]) + 2*used*graph.Type{DType: w.DType, Shape: w.Shape[1:]}.Bytes(), true
+	case ops.GroupedOuter, ops.GroupedOuter | ops.Parts:
 		w := in.Results[0].Type
-		deep := w.Shape[1]
-		if in.Op == ops.GroupedOuter|ops.Right {
-			deep = w.Shape[2]
-		}
-		return 2 * int64(rows) * int64(w.Shape[1]) * int64(w.Shape[2]), through(deep) + of(in.Args[behind]) + w.Bytes(), true
+		return 2 * int64(rows) * int64(w.Shape[1]) * int64(w.Shape[2]), through(0, w.Shape[1]) + through(1, w.Shape[2]) + w.Bytes(), true
 	case ops.ScaledMatMul, ops.AffineMatMul, ops.GroupedScaledMatMul, ops.GroupedAffineMatMul:
 		x, z := in.Args[0], in.Results[0]
 		bytes = of(x) + of(z)

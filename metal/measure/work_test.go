@@ -22,7 +22,7 @@ func TestWork(t *testing.T) {
 		"dot_general dot_general":                           {2 * 1024 * 512 * 1024, 4 * (1024*512 + 512*1024 + 1024*1024)},
 		"dot_general bf16, decode dot_general":              {2 * 512 * 1024, 2 * (512 + 512*1024 + 1024)},
 		"dot_general q8_0 dot_general_blocks":               {2 * 1024 * 512 * 1024, 4*(1024*512+1024*1024) + 34*512*1024/32},
-		"grouped_matmul grouped_matmul_gathered":            {2 * 2048 * 512 * 1024, 4 * (1024*512 + 8*512*1024 + 2048*1024)},
+		"grouped_matmul grouped_matmul":                     {2 * 2048 * 512 * 1024, 4 * (1024*512 + 8*512*1024 + 2048*1024)},
 		"grouped_matmul q8_0, decode grouped_matmul_blocks": {2 * 2 * 512 * 1024, 4*(2*512+2*1024) + 2*34*512*1024/32},
 		"scaled_matmul scaled_matmul":                       {2 * 1024 * 512 * 1024, 2*(1024*512+1024*1024) + 512*1024 + 4*8*4},
 		"grouped_affine_matmul grouped_affine_matmul":       {2 * 2048 * 512 * 1024, 2*(2048*512+2048*1024) + 8*(512*1024/2+2*2*512*1024/32)},

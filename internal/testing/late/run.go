@@ -58,6 +58,7 @@ func (q *queue) instruction(e encoded) (err error) {
 	for _, b := range in.Out {
 		a.Out = append(a.Out, q.used(in, e, b))
 	}
+	a.Separate(in.Indexed, in.Kept)
 	if err := in.Kernel(&a); err != nil {
 		return err
 	}
