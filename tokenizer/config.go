@@ -28,21 +28,35 @@ const (
 	templateName = "chat_template.jinja" // holds the template in newer folders
 )
 
-// configured reads these files in a folder.
-func (t *Tokenizer) configured(dir string) error {
-	files := map[string][]byte{}
+// settingsIn reads these files in a folder, and returns them by name along with the settings of tokenizer_config.json.
+func settingsIn(dir string) (files map[string][]byte, c object, err error) {
+	files = map[string][]byte{}
 	for _, name := range []string{configName, specialName, addedName, modelName, templateName} {
 		data, err := read(filepath.Join(dir, name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
-			return err
+			return nil, c, err
 		}
 		files[name] = data
 	}
-	if err := t.configure(files); err != nil {
-		return fmt.Errorf("%s%c%w", filepath.Clean(dir), filepath.Separator, err) // names the file
+	c, err = settings(files)
+	return files, c, inFolder(dir, err)
+}
+
+// inFolder adds the folder to an error that begins with a file's name.
+func inFolder(dir string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s%c%w", filepath.Clean(dir), filepath.Separator, err)
+}
+
+// configured applies the files in a folder.
+func (t *Tokenizer) configured(dir string, c object, files map[string][]byte) error {
+	if err := t.configure(c, files); err != nil {
+		return inFolder(dir, err)
 	}
 	t.locate(filepath.Join(dir, configName))
 	if template, ok := files[templateName]; ok {
@@ -107,6 +121,14 @@ func (o object) get(name string, to any) error {
 	return nil
 }
 
+// set sets the value of a key.
+func (o *object) set(name string, value json.RawMessage) {
+	if _, ok := o.Values[name]; !ok {
+		o.Names = append(o.Names, name)
+	}
+	o.Values[name] = value
+}
+
 // token is a token in one of the files: a string, an object with the string as its content, or null for an empty
 // token.
 type token struct {
@@ -139,9 +161,8 @@ func named() []string {
 
 // configure reads the files, by name. The tokens they add to the tokenizer get the same ids as in transformers
 // (tokenization_utils_base.py, _from_pretrained, and tokenization_utils_tokenizers.py, of 5.24).
-func (t *Tokenizer) configure(files map[string][]byte) error {
-	c, err := settings(files)
-	if err != nil {
+func (t *Tokenizer) configure(c object, files map[string][]byte) error {
+	if err := t.nameDefaults(c); err != nil {
 		return err
 	}
 	special, extra, err := t.specialTokens(c)
@@ -177,10 +198,10 @@ func (t *Tokenizer) configure(files map[string][]byte) error {
 	t.setTemplates(c.Values["chat_template"])
 	if s, ok := t.normalize.(spaced); ok {
 		if err := t.spaced(s, c, files[modelName]); err != nil {
-			return fmt.Errorf("%s: %w", configName, err)
+			return err
 		}
 	}
-	return nil
+	return t.cleanUp(c)
 }
 
 // Keys of further special tokens; transformers prefers the first key.
@@ -200,14 +221,8 @@ func settings(files map[string][]byte) (object, error) {
 	if is(split, false) {
 		return c, fmt.Errorf("%s: split_special_tokens is true, want false: special tokens in a text, such as a conversation's, would be pieces of text", configName)
 	}
-	set := func(name string, value json.RawMessage) {
-		if _, ok := c.Values[name]; !ok {
-			c.Names = append(c.Names, name)
-		}
-		c.Values[name] = value
-	}
 	if list, ok := c.Values[additionalKey]; ok && slices.Contains([]string{"", "null", "[]", "{}"}, string(c.Values[extraKey])) {
-		set(extraKey, list)
+		c.set(extraKey, list)
 		delete(c.Values, additionalKey)
 	}
 	if _, ok := c.Values["added_tokens_decoder"]; ok {
@@ -218,7 +233,7 @@ func settings(files map[string][]byte) (object, error) {
 		return c, fmt.Errorf("%s: %w", specialName, err)
 	}
 	for _, name := range more.Names {
-		set(name, more.Values[name])
+		c.set(name, more.Values[name])
 	}
 	return c, nil
 }
@@ -329,7 +344,7 @@ func (t *Tokenizer) addedTokens(c object, file []byte, special, extra []added) (
 func (t *Tokenizer) extend(more []added) error {
 	all := slices.Clone(t.tokens)
 	at := map[string]int{}
-	next := int32(len(t.vocab.ids))
+	next := int32(len(t.vocab.ids)) // follows the added tokens, too
 	for i, a := range all {
 		at[a.text], next = i, max(next, a.id+1)
 	}
@@ -344,12 +359,13 @@ func (t *Tokenizer) extend(more []added) error {
 		}
 		id, known := t.ID(a.text)
 		if a.id = id; !known {
-			a.id, next = next, next+1
+			a.id = next
 			if err := t.vocab.set(a.text, a.id, len(t.vocab.texts)+len(more)); err != nil {
 				return err
 			}
 			t.vocab.added[a.text] = a.id
 		}
+		next = max(next, a.id+1)
 		if i, ok := at[a.text]; ok {
 			all[i] = a
 		} else {
@@ -371,21 +387,14 @@ func (s spaced) rename(vocab *vocabulary, a added) {
 // spaced sets the tokens added around a text, and the placement of spaces before words. A tokenizer.json defines
 // both itself.
 func (t *Tokenizer) spaced(s spaced, c object, model []byte) error {
-	var f struct {
-		addBOS, addEOS, legacy, prefix *bool
-		class                          string
-	}
-	m, err := objectOf(model)
-	var kind string
-	if err == nil {
-		err = m.get("model_type", &kind)
-	}
+	var f struct{ addBOS, addEOS, legacy, prefix *bool }
+	name, err := class(c, model, false)
 	if err != nil {
-		return fmt.Errorf("%s: %w", modelName, err)
+		return err
 	}
-	for name, to := range map[string]any{"add_bos_token": &f.addBOS, "add_eos_token": &f.addEOS, "legacy": &f.legacy, "add_prefix_space": &f.prefix, "tokenizer_class": &f.class} {
+	for name, to := range map[string]any{"add_bos_token": &f.addBOS, "add_eos_token": &f.addEOS, "legacy": &f.legacy, "add_prefix_space": &f.prefix} {
 		if err := c.get(name, to); err != nil {
-			return err
+			return fmt.Errorf("%s: %w", configName, err)
 		}
 	}
 	for _, n := range []struct {
@@ -400,9 +409,8 @@ func (t *Tokenizer) spaced(s spaced, c object, model []byte) error {
 			*n.to = []int32{n.id}
 		}
 	}
-	// transformers has a dedicated class for LlamaTokenizer, but not for models of Mistral's families. If that class
-	// is used, spaces are placed in the newer of two ways, unless the file asks for the other.
-	own := strings.TrimSuffix(f.class, "Fast") == "LlamaTokenizer" && !slices.Contains([]string{"mistral", "mistral3", "mixtral", "ministral", "ministral3", "pixtral", "voxtral"}, kind)
+	// The class for LlamaTokenizer places spaces in the newer of two ways, unless the file asks for the other.
+	own := name == "LlamaTokenizer"
 	if own && !is(f.prefix, true) {
 		s.prefix = false
 	}

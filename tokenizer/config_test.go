@@ -36,7 +36,7 @@ func folders(t *testing.T) []folder {
 		Folders []folder
 	}
 	require.NoError(t, json.NewDecoder(z).Decode(&all))
-	require.Len(t, all.Folders, 52)
+	require.Len(t, all.Folders, 116)
 	for i, c := range all.Folders {
 		all.Folders[i].dir = t.TempDir()
 		name := "tokenizer.model"

@@ -351,3 +351,44 @@ func (j *joinStep) end(next sink) {
 func (j *joinStep) clone() step { return &joinStep{j.whole.clone(), j.further} }
 
 func (j *joinStep) bytes(s string, _ bool) (string, bool) { return " " + s, false }
+
+// cleanUpStep removes spaces before punctuation and English endings, in the text of all tokens. It holds back text
+// from the last space with which a replacement may begin.
+type cleanUpStep struct{ held string }
+
+func (c *cleanUpStep) text(s string, next sink) {
+	c.held += s
+	for at := len(c.held) - 1; at > 0; at-- {
+		// A space after another one, or after an apostrophe, may be the end of a replacement.
+		if c.held[at] == ' ' && c.held[at-1] != ' ' && c.held[at-1] != '\'' {
+			next.text(cleaned(c.held[:at]))
+			c.held = c.held[at:]
+			return
+		}
+	}
+	if !strings.HasPrefix(c.held, " ") {
+		if at := strings.IndexByte(c.held, ' '); at < 0 {
+			next.text(c.held)
+			c.held = ""
+		}
+	}
+}
+
+func (c *cleanUpStep) end(next sink) {}
+
+func (c *cleanUpStep) flush(next sink) {
+	next.text(cleaned(c.held))
+	c.held = ""
+	next.end()
+}
+
+func (c *cleanUpStep) clone() step { return &cleanUpStep{c.held} }
+
+func (c *cleanUpStep) bytes(s string, _ bool) (string, bool) { return s, true }
+
+func cleaned(s string) string {
+	for _, ending := range []string{".", "?", "!", ",", "' ", "n't", "'m", "'s", "'ve", "'re"} {
+		s = strings.ReplaceAll(s, " "+ending, strings.TrimSuffix(ending, " "))
+	}
+	return s
+}

@@ -49,14 +49,20 @@ func (g *GGUF) files() (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	files := map[string][]byte{configName: more}
+	c, err := settings(files)
+	if err != nil {
+		return nil, err
+	}
 	got, err := Parse(text)
 	if err == nil {
-		err = got.configure(map[string][]byte{configName: more})
+		err = got.configure(c, files)
 	}
 	if err == nil {
 		err = g.alike(want, got)
 	}
-	return map[string][]byte{FileName: text, configName: more}, err
+	files[FileName] = text
+	return files, err
 }
 
 func indented(v any) ([]byte, error) {

@@ -53,7 +53,7 @@ func TestErrors(t *testing.T) {
 		{file(`"decoder":{"type":"CTC"}`), `decoder: type "CTC", want Sequence`},
 		{file(`"decoder":{"type":"Strip","content":" ","start":-1}`), "start -1 and stop 0, want no negative numbers"},
 		{file(`"decoder":{"type":"Replace","pattern":{"Regex":"a"}}`), "want a pattern String"},
-		{file(`"added_tokens":[{"id":1,"content":"x"}]`), `added_tokens: tokens "b" and "x" have one id, 1`},
+		{`{"added_tokens":[{"id":3,"content":"x"}],"model":{"type":"BPE","vocab":{"a":0,"b":2},"merges":[]}}`, `added_tokens: tokens "b" and "x" have one id, 2`},
 		{file(`"added_tokens":[{"id":3,"content":"` + strings.Repeat("x", 2000) + `"}]`), "2000 bytes, want at most 1024"},
 	} {
 		_, err := Parse([]byte(c.file))

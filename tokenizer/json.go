@@ -12,8 +12,8 @@ import (
 	"github.com/gomoe/gomoe/internal/strictjson"
 )
 
-// file is the content of a tokenizer.json. The fields truncation and padding concern training batches, and are
-// ignored.
+// file is the content of a tokenizer.json. The field truncation is ignored, because transformers truncates a text
+// only if its caller asks for it.
 type file struct {
 	Added     []addedJSON `json:"added_tokens"`
 	Normalize *component  `json:"normalizer"`
@@ -21,6 +21,11 @@ type file struct {
 	Model     *modelJSON  `json:"model"`
 	Post      *component  `json:"post_processor"`
 	Decode    *component  `json:"decoder"`
+	Padding   *struct {
+		Token json.RawMessage `json:"pad_token"`
+	} `json:"padding"`
+
+	named object // special tokens of the class in transformers, if no file names them
 }
 
 type addedJSON struct {
@@ -144,7 +149,7 @@ func (f *file) build() (*Tokenizer, error) {
 	if f.Model == nil {
 		return nil, fmt.Errorf("no model, want the file tokenizer.json of a model")
 	}
-	t := &Tokenizer{special: map[int32]bool{}, named: Special{-1, -1, -1, -1}}
+	t := &Tokenizer{special: map[int32]bool{}, named: Special{-1, -1, -1, -1}, defaults: f.named}
 	var err error
 	if t.model, t.vocab, err = f.Model.build(); err != nil {
 		return nil, fmt.Errorf("model: %w", err)
@@ -187,22 +192,10 @@ func (f *file) build() (*Tokenizer, error) {
 		}
 	}
 	var tokens []added
-	size := len(t.vocab.ids) + len(f.Added)
 	for _, a := range f.Added {
-		if a.Content == "" {
-			continue
-		}
-		id, ok := t.vocab.id(a.Content)
-		if !ok {
-			id = a.ID
-			if err := t.vocab.set(a.Content, id, size); err != nil {
-				return nil, fmt.Errorf("added_tokens: %w", err)
-			}
-			t.vocab.added[a.Content] = id
-		}
-		tokens = append(tokens, added{id: id, text: a.Content, special: a.Special, word: a.SingleWord, left: a.LStrip, right: a.RStrip, afterNormals: a.Normalized})
+		tokens = append(tokens, added{id: a.ID, text: a.Content, special: a.Special, word: a.SingleWord, left: a.LStrip, right: a.RStrip, afterNormals: a.Normalized})
 	}
-	if err := t.add(tokens); err != nil {
+	if err := t.extend(tokens); err != nil {
 		return nil, fmt.Errorf("added_tokens: %w", err)
 	}
 	return t, t.check()

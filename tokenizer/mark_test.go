@@ -12,5 +12,8 @@ func TestMark(t *testing.T) {
 	_, got := Parse([]byte("\ufeff{}"))
 	require.Equal(t, want, got)
 	tok := Tokenizer{vocab: &vocabulary{}}
-	require.NoError(t, tok.configure(map[string][]byte{configName: []byte("\ufeff{}"), specialName: []byte("\ufeff{}"), addedName: []byte("\ufeff{}")}))
+	files := map[string][]byte{configName: []byte("\ufeff{}"), specialName: []byte("\ufeff{}"), addedName: []byte("\ufeff{}")}
+	c, err := settings(files)
+	require.NoError(t, err)
+	require.NoError(t, tok.configure(c, files))
 }

@@ -34,18 +34,33 @@ func Open(path string) (*Tokenizer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
-	parse := Parse
-	if filepath.Ext(path) == ".model" {
-		parse = ParseSentencePiece
-	}
-	t, err := parse(data)
+	t, err := opened(path, data)
 	if err != nil {
-		return nil, fmt.Errorf("tokenizer: %s: %w", path, err)
-	}
-	if err := t.configured(filepath.Dir(path)); err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	return t, nil
+}
+
+// opened returns the tokenizer of a file with the given content, and of the other files in its folder.
+func opened(path string, data []byte) (*Tokenizer, error) {
+	dir := filepath.Dir(path)
+	files, c, err := settingsIn(dir)
+	if err != nil {
+		return nil, err
+	}
+	var t *Tokenizer
+	if filepath.Ext(path) == ".model" {
+		t, err = parsePieces(data)
+	} else {
+		var f *file
+		if f, err = parseFile(data, c, files[modelName]); err == nil {
+			t, err = f.build()
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return t, t.configured(dir, c, files)
 }
 
 // read returns a file's bytes.

@@ -48,15 +48,19 @@ type pieces struct {
 // the unknown token are recognised in a text, as by AutoTokenizer of transformers, unless [Options] set Plain; and
 // the token for the beginning of a text, if the model has one, is added, unless they set Bare.
 func ParseSentencePiece(data []byte) (*Tokenizer, error) {
-	p, err := parseModel(data)
-	if err != nil {
-		return nil, fmt.Errorf("tokenizer: %w", err)
-	}
-	t, err := p.build()
+	t, err := parsePieces(data)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	return t, nil
+}
+
+func parsePieces(data []byte) (*Tokenizer, error) {
+	p, err := parseModel(data)
+	if err != nil {
+		return nil, err
+	}
+	return p.build()
 }
 
 // fields calls f with the fields of a protobuf message. data holds the bytes of texts and messages, number the

@@ -52,9 +52,13 @@ func toGGUF(folder string, size int) (g GGUF, err error) {
 		}
 		g, err = piecesToGGUF(data, t)
 	} else if err == nil {
-		var f file
-		if err = strictjson.Unmarshal(data, &f); err == nil {
-			g, err = f.toGGUF(t, size)
+		var files map[string][]byte
+		var c object
+		var f *file
+		if files, c, err = settingsIn(folder); err == nil {
+			if f, err = parseFile(data, c, files[modelName]); err == nil {
+				g, err = f.toGGUF(t, size)
+			}
 		}
 	}
 	if err != nil {
@@ -349,7 +353,7 @@ func (g *GGUF) merges() []mergeJSON {
 func (g *GGUF) alike(a, b *Tokenizer) error {
 	texts := []string{
 		"", " ", "  ", "a", " a", "Hello, world!", "func (p *Parser) next() error {\n\treturn nil\n}\n", "1234567890 3.14159", "don't I'LL we've",
-		"  two  spaces\n\n\nlines\t\ttabs \r\n", "naïve café Ångström", "cafe\u0301", "Привет, мир", "日本語のテキスト", "한국어", "مرحبا", "🙂👩‍👩‍👧 ok", "x=y*z+1;//c", "\x00\x7f\u00a0", "<|x|>[INST]",
+		"  two  spaces\n\n\nlines\t\ttabs \r\n", "naïve café Ångström", "cafe\u0301", "Привет, мир", "日本語のテキスト", "한국어", "مرحبا", "🙂👩‍👩‍👧 ok", "x=y*z+1;//c", "\x00\x7f\u00a0", "<|x|>[INST]", "a , b . it 's",
 	}
 	for _, id := range []int32{a.named.BOS, a.named.EOS} {
 		if text, ok := a.Text(id); ok {

@@ -88,12 +88,48 @@ def folders(size):
                     yield f"{base}-{kind}-{cls}-{legacy}", base, {"tokenizer_config.json": c, "config.json": {"model_type": kind}}
         yield base + "-added", base, {"tokenizer_config.json": dict(spm, tokenizer_class="PreTrainedTokenizerFast"), "added_tokens.json": {"<|im_start|>": n, "<|im_end|>": n + 1}}
         yield base + "-pad", base, {"tokenizer_config.json": dict(spm, tokenizer_class="PreTrainedTokenizerFast", pad_token="<pad>", add_bos_token=False, add_eos_token=True)}
+        yield base + "-clean-up", base, {"tokenizer_config.json": dict(spm, tokenizer_class="PreTrainedTokenizerFast", clean_up_tokenization_spaces=True)}
+        yield base + "-clean-up-forced", base, {"tokenizer_config.json": dict(spm, tokenizer_class="PreTrainedTokenizerFast", clean_up_tokenization_spaces=True, clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output=True)}
         yield base + "-renamed", base, {"tokenizer_config.json": dict(spm, tokenizer_class="PreTrainedTokenizerFast", added_tokens_decoder={str(n - 1): token("<|im_start|>"), "1": token("<s>")})}
+    # Classes that build their own pre-tokenizer, and those that do not.
+    for cls in ("GPT2Tokenizer", "CodeGenTokenizerFast", "GPTNeoXTokenizerFast", "CohereTokenizerFast", "Qwen2TokenizerFast", "Qwen3_5Tokenizer", "LlamaTokenizerFast", "PreTrainedTokenizerFast"):
+        c = dict(tokenizer_class=cls)
+        if "Cohere" in cls:
+            c.update({k + "_token": None for k in ("unk", "bos", "eos", "pad", "cls", "sep", "mask")})
+        yield f"level-spaced-{cls}", "level-spaced", {"tokenizer_config.json": c}
+        yield f"level-spaced-{cls}-prefix", "level-spaced", {"tokenizer_config.json": dict(c, add_prefix_space=True)}
+        yield f"level-spaced-{cls}-no-prefix", "level-spaced", {"tokenizer_config.json": dict(c, add_prefix_space=False, eos_token="<|end|>")}
+    for cls in ("Qwen2Tokenizer", "PreTrainedTokenizerFast"):
+        yield f"level-{cls}-decoder", "level", {"tokenizer_config.json": dict(tokenizer_class=cls, eos_token="<|end|>", unk_token=None, pad_token=None, added_tokens_decoder={"301": token("<|im_start|>"), "300": token("<|end|>")})}
+    for kind in ("qwen3_moe", "olmoe", "mixtral", "glm4_moe", "deepseek_v3"):
+        yield "level-spaced-" + kind, "level-spaced", {"config.json": {"model_type": kind}}
+        yield f"level-spaced-{kind}-GPT2Tokenizer", "level-spaced", {"config.json": {"model_type": kind, "tokenizer_class": "GPT2Tokenizer"}, "tokenizer_config.json": {}}
+    for prefix in (None, True, False):
+        for legacy in (None, True, False):
+            yield f"llama-LlamaTokenizer-{prefix}-{legacy}", "llama", {"tokenizer_config.json": dict(tokenizer_class="LlamaTokenizer", add_prefix_space=prefix, legacy=legacy)}
+    yield "llama-LlamaTokenizer-mixtral", "llama", {"tokenizer_config.json": dict(tokenizer_class="LlamaTokenizer"), "config.json": {"model_type": "mixtral"}}
+    for prefix in (True, False):
+        yield f"llama-GemmaTokenizer-{prefix}", "llama", {"tokenizer_config.json": dict(tokenizer_class="GemmaTokenizer", add_prefix_space=prefix, bos_token="<s>", eos_token="</s>", pad_token=None, mask_token=None)}
+    # The pad_token of padding, and ids of added tokens that do not follow each other.
+    for base in ("level-padding", "level-padding-known", "level-holes"):
+        for cls in ("PreTrainedTokenizerFast", "Qwen2Tokenizer", "GPT2Tokenizer"):
+            yield f"{base}-{cls}", base, {"tokenizer_config.json": dict(tokenizer_class=cls)}
+        yield base + "-null", base, {"tokenizer_config.json": dict(tokenizer_class="PreTrainedTokenizerFast", pad_token=None)}
+
+
+def edited(text, **fields):
+    return json.dumps(dict(json.loads(text), **fields), ensure_ascii=False)
 
 
 def main():
     bases = {"level": level(), "llama": llama(), "bpe": pieces(model_type="bpe"), "unigram": pieces(model_type="unigram")}
     size = {"level": 303, "llama": 359}
+    added = json.loads(bases["level"])["added_tokens"] + [dict(token(x), id=303 + i) for i, x in enumerate(("<|endoftext|>", "<|padding|>"))]
+    pad = dict(strategy={"Fixed": 40}, direction="Right", pad_to_multiple_of=None, pad_id=9, pad_type_id=0)
+    bases["level-spaced"] = edited(bases["level"], added_tokens=added, pre_tokenizer=dict(type="ByteLevel", add_prefix_space=True, trim_offsets=True, use_regex=True), truncation=dict(direction="Right", max_length=2, strategy="LongestFirst", stride=0))
+    bases["level-padding"] = edited(bases["level"], added_tokens=added, padding=dict(pad, pad_token="<pad>"))
+    bases["level-padding-known"] = edited(bases["level"], added_tokens=added, padding=dict(pad, pad_token="<tool>"))
+    bases["level-holes"] = edited(bases["level"], added_tokens=[dict(token("<x>"), id=310)] + added + [dict(token("the", False), id=307), dict(token("[SEP]"), id=308)])
     for name in ("bpe", "unigram"):
         size[name] = sentencepiece.SentencePieceProcessor(model_proto=bases[name]).get_piece_size()
     out = []
@@ -111,12 +147,12 @@ def main():
             t = transformers.AutoTokenizer.from_pretrained(d)
             cases = []
             for _ in range(30):
-                text = "".join(r.choice(TOKENS + ["the cat", " sat", " ", "  ", "\n", "é", "value", "a", " <", "▁"]) for _ in range(r.randint(1, 9)))
+                text = "".join(r.choice(TOKENS + ([" .", "n't", " n't", " ' ", " 's", " ?"] if "clean-up" in name else []) + ["the cat", " sat", " ", "  ", "\n", "é", "value", "a", " <", "▁"]) for _ in range(r.randint(1, 9)))
                 ids = t(text).input_ids
                 cases.append({"text": text, "ids": ids, "decoded": t.decode(ids, skip_special_tokens=True)})
             special = {k: -1 if v is None else v for k, v in (("BOS", t.bos_token_id), ("EOS", t.eos_token_id), ("Pad", t.pad_token_id))}
         out.append({"name": name, "base": base, "files": files, "cases": cases, "special": special})
-        print(name, size[base], special)
+        print(name, special)
     text = json.dumps({"transformers": transformers.__version__, "bases": {k: base64.b64encode(v.encode() if isinstance(v, str) else v).decode() for k, v in bases.items()}, "folders": out}, ensure_ascii=False)
     with open("folders.json.gz", "wb") as f, gzip.GzipFile("", "wb", 9, f, 0) as z:
         z.write(text.encode())
