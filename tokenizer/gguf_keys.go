@@ -35,8 +35,30 @@ func (g *GGUF) ids() []struct {
 // endKeys lists the keys for GGUF.Ends.
 func endKeys() []string { return []string{"eot_token_id", "eom_token_id"} }
 
-// defaultID is llama.cpp's default BOS and EOS token for vocabularies of kind gpt2.
-const defaultID = 11
+// defaults returns the BOS and EOS tokens that llama.cpp uses if a file names none; -1 for none. For kind gpt2 they
+// are Falcon's, a comma in most other vocabularies. GGUFOf therefore uses them only around a text: to llama.cpp this
+// EOS token also ends an answer.
+func (g *GGUF) defaults() (bos, eos int32) {
+	switch g.Model {
+	case "gpt2":
+		if bos, eos = 11, 11; slices.Contains([]string{"glm4", "chatglm-bpe"}, g.Pre) {
+			bos = -1
+		}
+	case "llama":
+		bos, eos = 1, 2
+	case "t5":
+		bos, eos = -1, 1
+	default:
+		bos, eos = -1, -1
+	}
+	known := func(id int32) int32 {
+		if int(id) < len(g.Tokens) {
+			return id
+		}
+		return -1
+	}
+	return known(bos), known(eos)
+}
 
 // MaxEnds is the maximum number of GGUF.Ends that a file can store.
 const MaxEnds = 2
@@ -64,15 +86,15 @@ func GGUFOf(value func(key string) (any, bool)) (GGUF, error) {
 	// Defaults of llama.cpp (src/llama-vocab.cpp) for missing keys.
 	pre, _ := patterns(g.Pre)
 	g.AddSpace = g.Model == "llama"
-	own := g.Model == "gpt2" && len(g.Tokens) > defaultID && !slices.Contains([]string{"glm4", "chatglm-bpe"}, g.Pre) // llama.cpp fails for these
-	g.AddBOS, g.AddEOS = g.Model == "llama" || g.Model == "gpt2" && pre.begins && (g.BOS >= 0 || own), g.Model == "t5"
+	bos, eos := g.defaults()
+	g.AddBOS, g.AddEOS = g.Model == "llama" || g.Model == "gpt2" && pre.begins && max(g.BOS, bos) >= 0, g.Model == "t5"
 	get(r, "add_bos_token", &g.AddBOS)
 	get(r, "add_eos_token", &g.AddEOS)
-	if own && g.AddBOS && g.BOS < 0 {
-		g.BOS = defaultID
+	if g.BOS < 0 && (g.AddBOS || g.Model != "gpt2") {
+		g.BOS = bos
 	}
-	if own && g.AddEOS && g.EOS < 0 {
-		g.EOS = defaultID
+	if g.EOS < 0 && (g.AddEOS || g.Model != "gpt2") {
+		g.EOS = eos
 	}
 	get(r, "add_space_prefix", &g.AddSpace)
 	get(r, "remove_extra_whitespaces", &g.Squeeze)

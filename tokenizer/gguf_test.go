@@ -121,13 +121,13 @@ func TestGGUFDefaultBOS(t *testing.T) {
 	}
 }
 
-// A file that names no BOS token has token 11 before a text, and after it if it names no EOS token.
+// A file of kind gpt2 that names no BOS token has token 11 before a text, and after it if it names no EOS token.
 func TestDefaultID(t *testing.T) {
 	for _, c := range []struct {
 		pre      string
 		bos, eos bool
 		want     []int32
-	}{{"llama-bpe", false, false, []int32{11, 0}}, {"qwen2", true, false, []int32{11, 0}}, {"qwen2", true, true, []int32{11, 0, 11}}, {"qwen2", false, false, []int32{0}}, {"glm4", false, false, []int32{0}}} {
+	}{{"llama-bpe", false, false, []int32{11, 0}}, {"qwen2", true, false, []int32{11, 0}}, {"qwen2", true, true, []int32{11, 0, 11}}, {"qwen2", false, false, []int32{0}}, {"glm4", false, false, []int32{0}}, {"glm4", false, true, []int32{0, 11}}} {
 		keys := map[string]any{
 			"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": c.pre, "tokenizer.ggml.tokens": strings.Split("abcdefghijklm", ""), "tokenizer.ggml.merges": []string{},
 		}
@@ -143,6 +143,32 @@ func TestDefaultID(t *testing.T) {
 		ids, err := tok.Encode("a", Options{})
 		require.NoError(t, err)
 		require.Equal(t, c.want, ids, c.pre)
+		if !c.eos {
+			require.Empty(t, tok.Ends(), c.pre) // to llama.cpp token 11 ends an answer
+		}
+	}
+}
+
+// A file of another kind that names no BOS or EOS token has llama.cpp's defaults.
+func TestDefaultEnds(t *testing.T) {
+	for _, c := range []struct {
+		model    string
+		bos, eos int32
+		ids      []int32
+	}{{"llama", 1, 2, []int32{1, 3, 4}}, {"t5", -1, 1, []int32{4, 1}}} {
+		keys := map[string]any{
+			"tokenizer.ggml.model": c.model, "tokenizer.ggml.tokens": []string{"<unk>", "<b>", "<e>", "▁", "a"}, "tokenizer.ggml.scores": make([]float32, 5),
+			"tokenizer.ggml.token_type": []int32{2, 3, 3, 1, 1}, "tokenizer.ggml.unknown_token_id": uint32(0), "tokenizer.ggml.add_space_prefix": c.model == "llama",
+		}
+		g, err := GGUFOf(func(key string) (any, bool) { v, ok := keys[key]; return v, ok })
+		require.NoError(t, err)
+		require.Equal(t, []int32{c.bos, c.eos}, []int32{g.BOS, g.EOS}, c.model)
+		tok, err := FromGGUF(g)
+		require.NoError(t, err)
+		require.Equal(t, []int32{c.eos}, tok.Ends())
+		ids, err := tok.Encode("a", Options{})
+		require.NoError(t, err)
+		require.Equal(t, c.ids, ids, c.model)
 	}
 }
 
