@@ -200,13 +200,7 @@ func as[T any](c Config, key, want string) (x T, ok bool, err error) {
 
 func (c Config) wrong(key, want string) error {
 	v, _ := c.Value(key)
-	text := fmt.Sprint(v)
-	switch x := v.(type) {
-	case float64:
-		if x == math.Trunc(x) {
-			text = strconv.FormatFloat(x, 'f', -1, 64) // without an exponent
-		}
-	case string: // a quoted number or Boolean looks like an unquoted one in errors
+	if x, ok := v.(string); ok { // a quoted number or Boolean looks like an unquoted one in errors
 		if _, err := strconv.ParseFloat(x, 64); err == nil || x == "true" || x == "false" {
 			want += ", without quotes"
 		}
@@ -214,7 +208,7 @@ func (c Config) wrong(key, want string) error {
 	if strings.HasPrefix(key, ".") {
 		key = c.prefix + key[1:]
 	}
-	return fmt.Errorf("%s: %s is %s, want %s", c.Path, key, quoted.Name(text), want)
+	return fmt.Errorf("%s: %s is %s, want %s", c.Path, key, quoted.Name(quoted.Value(v)), want)
 }
 
 // GGUF reports whether the settings come from a GGUF file.

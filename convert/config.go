@@ -16,6 +16,7 @@ import (
 	"github.com/gomoe/gomoe/checkpoint/gguf"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/infile"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/tokenizer"
@@ -76,7 +77,7 @@ func (j *conversion) newKeys(name string) ([]gguf.Meta, error) {
 			continue // it describes the elements of the source files
 		}
 		if s.GGUF == "" && !s.Usual {
-			return nil, fmt.Errorf("%s: %s is %v, and GGUF files of %s have no key for it", j.c.Config.Path, s.Name, s.Value, architecture)
+			return nil, fmt.Errorf("%s: %s is %s, and GGUF files of %s have no key for it", j.c.Config.Path, s.Name, quoted.Value(s.Value), architecture)
 		}
 		if s.GGUF == "" || unsaid(s) || have[s.GGUF] {
 			continue
@@ -321,7 +322,7 @@ func (j *conversion) describeGGUF() (map[string][]byte, error) {
 	values := map[string]any{"model_type": j.m.Family.Name, "architectures": []string{className(j.m.Family.Name)}, "torch_dtype": torchName(t)}
 	for _, s := range j.m.Settings {
 		if s.Name == "" && !s.Usual {
-			return nil, fmt.Errorf("%s: %s is %v, and %s has nothing for it", j.c.Config.Path, s.GGUF, s.Value, checkpoint.ConfigName)
+			return nil, fmt.Errorf("%s: %s is %s, and %s has nothing for it", j.c.Config.Path, s.GGUF, quoted.Value(s.Value), checkpoint.ConfigName)
 		}
 		if s.Name == "" || s.Value == nil || models.Absent(s.Value) && !j.states(s.Name) {
 			continue

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/models"
 )
 
@@ -33,14 +34,14 @@ func (j *conversion) heeded() error {
 	for _, l := range program.Limits {
 		known = append(known, l.Name)
 		if !l.Heeds(all) {
-			return fmt.Errorf("%s: %s is %v, and %s takes %s for %s whatever the file says; write a folder of Hugging Face's layout, or change the setting", j.c.Config.Path, l.Name, j.stated(l.Name, all[l.Name]), name, l.Want, family.Name)
+			return fmt.Errorf("%s: %s is %s, and %s takes %s for %s whatever the file says; write a folder of Hugging Face's layout, or change the setting", j.c.Config.Path, l.Name, quoted.Value(j.stated(l.Name, all[l.Name])), name, l.Want, family.Name)
 		}
 	}
 	for _, s := range j.m.Settings {
 		key := family.Spelled(s.Name)
 		object, _, _ := strings.Cut(key, ".")
 		if j.o.Layout == MLX && key != "" && object != "quantization_config" && !s.Usual && !slices.Contains(known, key) && !slices.Contains(known, object) {
-			return fmt.Errorf("%s: %s is %v, which %s does not read for %s; write a folder of Hugging Face's layout, or change the setting", j.c.Config.Path, key, s.Value, name, family.Name)
+			return fmt.Errorf("%s: %s is %s, which %s does not read for %s; write a folder of Hugging Face's layout, or change the setting", j.c.Config.Path, key, quoted.Value(s.Value), name, family.Name)
 		}
 	}
 	return nil

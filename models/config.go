@@ -151,7 +151,7 @@ func list[T int | string](r *Reader, key, want string) []T {
 		out = append(out, x)
 	}
 	if !ok {
-		r.Fail(fmt.Errorf("%s: %s is %s, want a list of %s", r.c.Path, key, quoted.Name(fmt.Sprint(v)), want))
+		r.Fail(fmt.Errorf("%s: %s is %s, want a list of %s", r.c.Path, key, quoted.Name(quoted.Value(v)), want))
 	}
 	r.Say(Keys{key}, out, len(out) == 0)
 	return out
@@ -169,7 +169,7 @@ func (r *Reader) Either(names ...Keys) Keys {
 		case first == nil:
 			found, first = k, v
 		case !r.c.GGUF() && !reflect.DeepEqual(v, first):
-			r.Fail(fmt.Errorf("%s: %s is %v and %s is %v, which name the same setting; take one of them out", r.c.Path, r.key(found), first, r.key(k), v))
+			r.Fail(fmt.Errorf("%s: %s is %s and %s is %s, which name the same setting; take one of them out", r.c.Path, r.key(found), quoted.Value(first), r.key(k), quoted.Value(v)))
 		}
 	}
 	return found
@@ -189,8 +189,8 @@ func (r *Reader) Experts() int {
 // ignored.
 func (r *Reader) Only(k Keys, want ...string) {
 	v, ok := r.c.Value(r.key(k))
-	if ok && r.key(k) != "" && !slices.Contains(want, fmt.Sprint(v)) {
-		r.Fail(fmt.Errorf("%s: %s is %s, want %s: gomoe knows no other for this architecture", r.c.Path, r.named(r.key(k)), quoted.Name(fmt.Sprint(v)), strings.Join(want, " or ")))
+	if ok && r.key(k) != "" && !slices.Contains(want, quoted.Value(v)) {
+		r.Fail(fmt.Errorf("%s: %s is %s, want %s: gomoe knows no other for this architecture", r.c.Path, r.named(r.key(k)), quoted.Name(quoted.Value(v)), strings.Join(want, " or ")))
 	}
 }
 

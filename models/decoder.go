@@ -59,7 +59,7 @@ func ReadDecoder(r *Reader) Decoder {
 	}
 	r.Say(Keys{"tie_word_embeddings"}, d.Tied, true)
 	if !(d.Epsilon > 0) {
-		r.Fail(fmt.Errorf("%s: rms_norm_eps is %g, want a number above 0", r.c.Path, d.Epsilon))
+		r.Fail(fmt.Errorf("%s: rms_norm_eps is %s, want a number above 0", r.c.Path, quoted.Value(d.Epsilon)))
 	}
 	r.Only(Keys{"hidden_act", ""}, "silu", "swish")
 	return d

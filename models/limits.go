@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // Limit is a setting for which a program supports only some values. Sources: llama.cpp, src/llama-model.cpp and
@@ -35,8 +37,8 @@ func Absent(v any) bool {
 
 // only is a setting with a single supported value. An absent setting is accepted.
 func only(name string, value any) Limit {
-	want := fmt.Sprint(value)
-	return Limit{name, func(s map[string]any) bool { return Absent(s[name]) || fmt.Sprint(s[name]) == want }, want}
+	want := quoted.Value(value)
+	return Limit{name, func(s map[string]any) bool { return Absent(s[name]) || quoted.Value(s[name]) == want }, want}
 }
 
 // none is a setting unknown to a program.

@@ -109,13 +109,13 @@ func (r *Reader) ropeOf(attention string, width int) (op nn.RoPE) {
 	base := r.NumberOr(Keys{"rope_theta", ".rope.freq_base"}, 10000)
 	base = r.NumberOr(in.key("rope_theta", ""), base)
 	if !(base > 0) {
-		r.Fail(fmt.Errorf("%s: rope_theta is %g, want a number above 0", r.c.Path, base))
+		r.Fail(fmt.Errorf("%s: rope_theta is %s, want a number above 0", r.c.Path, quoted.Value(base)))
 	}
 	share := r.NumberOr(Keys{partialRotary, ""}, 1)
 	share = r.NumberOr(in.key(partialRotary, ""), share)
 	_, heeds := r.family.Defaults[partialRotary]
 	if !heeds && share != 1 {
-		r.Fail(fmt.Errorf("%s: %s is %g, want 1: gomoe knows no other for this architecture", r.c.Path, partialRotary, share))
+		r.Fail(fmt.Errorf("%s: %s is %s, want 1: gomoe knows no other for this architecture", r.c.Path, partialRotary, quoted.Value(share)))
 	}
 	part := r.SizeOr(Keys{"", ".rope.dimension_count"}, int(float64(width)*share))
 	if r.err == nil && width > widest {
@@ -289,7 +289,7 @@ func (r *Reader) original(in ropeSettings) float64 {
 	x := r.NumberOr(k, context)
 	r.Say(k, nil, true)
 	if x < 0 {
-		r.Fail(fmt.Errorf("%s: %s is %g, want a number above 0", r.c.Path, r.named(r.key(k)), x))
+		r.Fail(fmt.Errorf("%s: %s is %s, want a number above 0", r.c.Path, r.named(r.key(k)), quoted.Value(x)))
 	}
 	return x
 }
@@ -335,7 +335,7 @@ func (r *Reader) ropeAgree(in ropeSettings, used map[string]any) {
 			is, resolved = r.c.Value(in.in + "." + name)
 		}
 		if !reflect.DeepEqual(v, is) && (resolved || used["rope_type"] != "default") {
-			r.Fail(fmt.Errorf("%s: %s.%s is %v, and %s gives %v; take one of the two objects out", r.c.Path, in.other, name, v, in.in, is))
+			r.Fail(fmt.Errorf("%s: %s.%s is %s, and %s gives %s; take one of the two objects out", r.c.Path, in.other, name, quoted.Value(v), in.in, quoted.Value(is)))
 		}
 	}
 }
@@ -424,7 +424,7 @@ func (r *Reader) Positive(k Keys) float64 {
 		x, ok = d, true
 	}
 	if err == nil && !(ok && x > 0) {
-		err = fmt.Errorf("%s: %s is %g or missing, want a number above 0", r.c.Path, r.named(r.key(k)), x)
+		err = fmt.Errorf("%s: %s is %s or missing, want a number above 0", r.c.Path, r.named(r.key(k)), quoted.Value(x))
 	}
 	r.Fail(err)
 	r.Say(k, x, false)

@@ -146,6 +146,7 @@ func TestRefuses(t *testing.T) {
 		{"olmoe", nil, replace(`"hidden_act"`, `"rope_theta": 1000, "rope_scaling": {"rope_type": "linear", "factor": 2}, "hidden_act"`), `rope_parameters.rope_type is default, and rope_scaling gives linear; take one of the two objects out`},
 		{"olmoe", nil, replace(`"rope_type": "default"`, `"rope_type": "default", "type": "linear", "factor": 2`), `rope_parameters.rope_type is default and rope_parameters.type is linear, which name the same setting`},
 		{"olmoe", nil, replace(`"num_experts": 8`, `"num_experts": 8, "num_local_experts": 4`), `num_experts is 8 and num_local_experts is 4, which name the same setting`},
+		{"olmoe", nil, replace(`"num_experts": 8`, `"num_experts": 8, "num_local_experts": 1e7`), `num_experts is 8 and num_local_experts is 10000000, which name the same setting`},
 		{"qwen3", nil, replace(`"hidden_act"`, `"use_qk_norm": false, "hidden_act"`), `use_qk_norm is "false", want true`},
 		{"mixtral", nil, replace(`"hidden_act"`, `"norm_topk_prob": false, "hidden_act"`), `norm_topk_prob is "false", want true`},
 		{"llama", nil, replace(`"hidden_act"`, `"is_causal": false, "hidden_act"`), `is_causal is "false", want true`},

@@ -54,7 +54,7 @@ func (s *Settings) open(tok *tokenizer.Tokenizer) (*models.Model, error) {
 	family := "mixtral"
 	if v, ok := given["model_type"]; ok {
 		if family, ok = v.(string); !ok {
-			return nil, fmt.Errorf("pretrain: %s: model_type is %v, want one of %s", at, v, strings.Join(written(), " "))
+			return nil, fmt.Errorf("pretrain: %s: model_type is %s, want one of %s", at, quoted.Value(v), strings.Join(written(), " "))
 		}
 	}
 	of, ok := usual(family)
@@ -76,7 +76,7 @@ func (s *Settings) open(tok *tokenizer.Tokenizer) (*models.Model, error) {
 	}
 	for name, least := range map[string]int{"vocab_size": tok.Size(), "max_position_embeddings": s.Length} {
 		if n, ok := config[name].(float64); ok && n < float64(least) {
-			return nil, fmt.Errorf("pretrain: %s: %s is %v, want at least %d", at, name, n, least)
+			return nil, fmt.Errorf("pretrain: %s: %s is %s, want at least %d", at, name, quoted.Value(n), least)
 		}
 	}
 	m, err := models.Open(&checkpoint.Checkpoint{Path: at, Format: checkpoint.Safetensors, Config: checkpoint.NewConfig(at, config)})

@@ -63,9 +63,9 @@ func (f file) read(at string, text json.RawMessage, to any) error {
 			*to.to = x
 			return nil
 		}
-		want = fmt.Sprintf("a number from %g to %g", to.least, to.most)
+		want = fmt.Sprintf("a number from %s to %s", quoted.Value(to.least), quoted.Value(to.most))
 		if to.above {
-			want = fmt.Sprintf("a number above %g, and at most %g", to.least, to.most)
+			want = fmt.Sprintf("a number above %s, and at most %s", quoted.Value(to.least), quoted.Value(to.most))
 		}
 	case enumeration:
 		if x, ok := parse[string](text); ok && to.Set(x) == nil {

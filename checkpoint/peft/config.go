@@ -190,7 +190,7 @@ func (c *config) scaled(name string) (rank int, scale float64, err error) {
 	}
 	rank, alpha := c.Ranks.of(name, c.Rank), c.Alphas.of(name, c.Alpha)
 	if rank < 1 || !(alpha > 0) || math.IsInf(alpha, 0) {
-		err = fmt.Errorf("%s has rank %d and alpha %g, want both above 0", name, rank, alpha)
+		err = fmt.Errorf("%s has rank %d and alpha %s, want both above 0", name, rank, quoted.Value(alpha))
 	}
 	if c.RSLoRA {
 		return rank, alpha / math.Sqrt(float64(rank)), err

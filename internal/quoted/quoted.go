@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -62,6 +63,33 @@ func shorten[T ~string | ~[]byte](text T, most int) (head, cut string) {
 		n++
 	}
 	return head, ""
+}
+
+// Value returns a value of a JSON file as fmt.Sprint does, but an integer without an exponent:
+// 10000000 instead of 1e+07.
+func Value(v any) string { return fmt.Sprint(integers(v)) }
+
+// integers replaces floats that are integers, also in lists and objects.
+func integers(v any) any {
+	switch v := v.(type) {
+	case float64:
+		if x := int64(v); float64(x) == v && math.Abs(v) < 1<<53 {
+			return x
+		}
+	case []any:
+		all := make([]any, len(v))
+		for i, x := range v {
+			all[i] = integers(x)
+		}
+		return all
+	case map[string]any:
+		all := make(map[string]any, len(v))
+		for name, x := range v {
+			all[name] = integers(x)
+		}
+		return all
+	}
+	return v
 }
 
 // Words returns the elements of a list with commas between, for the values that an error wants.

@@ -53,3 +53,18 @@ func TestMessage(t *testing.T) {
 		t.Errorf("a long message becomes %d bytes: %.20q…", len(got), got)
 	}
 }
+
+func TestValue(t *testing.T) {
+	for _, c := range []struct {
+		value any
+		want  string
+	}{
+		{1e7, "10000000"}, {-1e6, "-1000000"}, {1e-5, "1e-05"}, {0.5, "0.5"}, {1e300, "1e+300"}, {10000000, "10000000"},
+		{[]any{1e7, "a", []any{2e6}}, "[10000000 a [2000000]]"}, {map[string]any{"a": 1e7, "b": nil}, "map[a:10000000 b:<nil>]"},
+		{nil, "<nil>"}, {true, "true"}, {"1e+07", "1e+07"},
+	} {
+		if got := Value(c.value); got != c.want {
+			t.Errorf("Value(%v) = %s, want %s", c.value, got, c.want)
+		}
+	}
+}
