@@ -17,6 +17,7 @@ import (
 
 	"github.com/gomoe/gomoe/evaluate"
 	"github.com/gomoe/gomoe/generate"
+	"github.com/gomoe/gomoe/models"
 )
 
 // llama.cpp and mlx-lm give the losses and the tokens of the model whose files were converted for them, or the conversion is refused.
@@ -30,7 +31,7 @@ func TestPrograms(t *testing.T) {
 	for k := range ids {
 		ids[k] = int32((k*k*7 + 3*k) % 40)
 	}
-	all := map[Layout][]converted{}
+	all, compared := map[Layout][]converted{}, map[Layout]map[string]bool{GGUF: {}, MLX: {}}
 	for name, configurations := range map[string][]m{
 		"llama":              {{"rope_parameters": plain}, {"rope_parameters": yarn(nil)}, {"rope_parameters": yarn(m{"beta_fast": 8})}, rope("linear", nil), {}, rope("dynamic", nil), {"tie_word_embeddings": true, "rope_parameters": plain}, {"attention_bias": false}},
 		"mixtral":            {{}, {"sliding_window": 5}, {"sliding_window": 96}, {"head_dim": 8}, rope("linear", nil), {"tie_word_embeddings": true}, {"num_experts_per_tok": 1}},
@@ -43,7 +44,7 @@ func TestPrograms(t *testing.T) {
 		"deepseek_v2":        {{}, {"q_lora_rank": 7, "rope_parameters": deepseek}, {"q_lora_rank": 7, "rope_parameters": plain}},
 		"deepseek_v2_groups": {{}, {"rope_parameters": deepseek}},
 		"deepseek_v3": {{"num_nextn_predict_layers": 0}, {"rms_norm_eps": 1e-6, "num_nextn_predict_layers": 0, "rope_parameters": deepseek, "first_k_dense_replace": 0}, {"rms_norm_eps": 1e-6, "num_nextn_predict_layers": 0, "rope_parameters": plain, "n_group": 1, "topk_group": 1, "tie_word_embeddings": true},
-			{"rms_norm_eps": 1e-6, "num_nextn_predict_layers": 0, "rope_parameters": plain, "rope_interleave": false}},
+			{"rms_norm_eps": 1e-6, "num_nextn_predict_layers": 0, "rope_parameters": deepseek, "n_group": 1, "topk_group": 1}, {"rms_norm_eps": 1e-6, "num_nextn_predict_layers": 0, "rope_parameters": plain, "rope_interleave": false}},
 	} {
 		for i, settings := range configurations {
 			seed := uint64(i + 1)
@@ -69,8 +70,12 @@ func TestPrograms(t *testing.T) {
 					continue
 				}
 				all[layout] = append(all[layout], x)
+				compared[layout][model.Family.Name] = true
 			}
 		}
+	}
+	for _, f := range models.Families() {
+		require.True(t, compared[GGUF][f.Name] && compared[MLX][f.Name], "%s: want a model for each program", f.Name)
 	}
 	for layout, python := range map[Layout]string{GGUF: "GOMOE_TEST_LLAMA", MLX: "GOMOE_TEST_MLX"} {
 		for i, answer := range asked(t, os.Getenv(python), layout, all[layout], ids) {

@@ -25,11 +25,11 @@ func TestMLXLoads(t *testing.T) {
 	python := os.Getenv("GOMOE_TEST_MLX")
 	require.NotEmpty(t, python, "want a python that has mlx and mlx_lm in GOMOE_TEST_MLX")
 	ids := []int32{1, 5, 7, 9, 2, 4, 8, 3, 1, 0, 6}
-	for _, name := range []string{"olmoe", "mixtral", "gpt_oss", "qwen2_moe", "qwen3_moe", "glm4_moe", "llama"} {
+	for _, name := range []string{"olmoe", "mixtral", "gpt_oss", "qwen2_moe", "qwen3", "qwen3_moe", "glm4_moe", "llama", "deepseek_v2", "deepseek_v3"} {
 		model := folderOf(t, name)
 		configure(t, model, simplify)
 		o := options(t)
-		o.Rate, o.Steps = 0.01, 3
+		o.Rate, o.Steps = 0.02, 3
 		run(t, model, o)
 		c, m, _ := open(t, model)
 		with, err := models.OpenAdapters(o.Out, m, c)
@@ -79,6 +79,13 @@ func simplify(config map[string]any) {
 	portable(config)
 	delete(config, "clip_qkv")
 	config["num_nextn_predict_layers"] = 0
+	switch config["model_type"] {
+	case "deepseek_v3":
+		config["n_group"], config["topk_group"] = 1, 1 // mlx-lm may choose experts of other groups
+		fallthrough
+	case "deepseek_v2":
+		config["rope_parameters"] = map[string]any{"rope_type": "yarn", "rope_theta": 1000, "factor": 2, "mscale": 0.7, "mscale_all_dim": 0.7, "original_max_position_embeddings": 64}
+	}
 }
 
 // PEFT loads the adapters of every family with transformers, with all of their networks: its loss is the one here.
