@@ -95,10 +95,13 @@ func TestFinetune(t *testing.T) {
 		{append(small, "-out", out), 1, "an earlier run has left " + filepath.Join(out, peft.FileName) + ", and no checkpoint to go on from; give -overwrite to write over it, or another folder"},
 		{append(small, "-out", out, "-overwrite"), 0, ""},
 		{append(small, "-out", out, "-mesh", "dp=3"), world.StatusMisfit, "want a multiple"},
+		// A position in gomoe's own code is its scope.
+		{append(small, "-out", out+"-exact", "-mesh", "ep=3", "-batch", "3", "-exact"), 1, "finetune: model.layers.1: dot_general("},
 	} {
 		code, _, wrong := tune(x.args...)
 		if code != x.code || !strings.Contains(wrong, x.want) {
 			t.Errorf("%q: status %d, %s\nwant %d, %s", x.args, code, wrong, x.code, x.want)
 		}
+		require.NotRegexp(t, `\.go:\d`, wrong)
 	}
 }
