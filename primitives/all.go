@@ -34,7 +34,7 @@ func All() []graph.Primitive {
 			geluOp{elementwiseOp: elementwiseOf(ops.GELU)}, geluOp{elementwiseOp: elementwiseOf(ops.GELUGrad)},
 			crossEntropyOp{}, crossEntropyGradOp{},
 			layerNormOp{}, layerNormGradOp{}, layerNormGainGradOp{},
-			RoPEOp{}, attentionOp{}, attentionGradOp{}, cacheUpdateOp{},
+			RoPEOp{}, attentionOp{}, attentionGradOp{}, cacheUpdateOp{}, recurrenceOp{}, recurrenceGradOp{},
 			AdamWOp{},
 			rmsNormOp{}, rmsNormGradOp{}, rmsNormGainGradOp{},
 

@@ -205,12 +205,12 @@ func (p attentionOp) withoutSinks() attentionOp {
 // for that, every rank has all of them.
 type attentionFactors struct{ heads, lse, batch, sinks, bias []int }
 
-// placeHeads places attention, or its derivative. factors returns the factors, given the factors of k and
-// v. alone are the axes that split the heads of queries only.
-func placeHeads(c *sharding.Context, factors func(keys []int) sharding.Factors) (d sharding.Decision, alone []string, err error) {
-	n, m := c.Type(0).Shape[2], c.Type(1).Shape[2]
+// placeHeads places attention or a recurrence, or its derivative. Heads of argument many share heads of argument few.
+// factors returns the factors, given the factors of the latter. alone are the axes that split the many heads only.
+func placeHeads(c *sharding.Context, many, few int, factors func(keys []int) sharding.Factors) (d sharding.Decision, alone []string, err error) {
+	n, m := c.Type(many).Shape[2], c.Type(few).Shape[2]
 	if d, err := c.Place(factors([]int{0, sharding.Whole, sharding.Whole, sharding.Whole})); err == nil && n != m {
-		if axes := d.In[0].At(2); m%c.Mesh.Parts(axes) != 0 {
+		if axes := d.In[many].At(2); m%c.Mesh.Parts(axes) != 0 {
 			return d, axes, nil
 		}
 	}
@@ -245,7 +245,7 @@ func (p attentionOp) optional(c *sharding.Context, in [][]int) [][]int {
 
 func (p attentionOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	f := factorsOf(graph.Type{})
-	d, _, err := placeHeads(c, func(keys []int) sharding.Factors {
+	d, _, err := placeHeads(c, 0, 1, func(keys []int) sharding.Factors {
 		return sharding.Factors{In: p.optional(c, [][]int{f.heads, keys, keys}), Out: [][]int{f.heads, f.lse}, RowWise: len(c.In) == 3}
 	})
 	return d, err
@@ -309,7 +309,7 @@ func (p attentionGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, e
 func (p attentionGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	f := factorsOf(graph.Type{})
 	h, l := f.heads, f.lse
-	d, alone, err := placeHeads(c, func(k []int) sharding.Factors {
+	d, alone, err := placeHeads(c, 0, 1, func(k []int) sharding.Factors {
 		return sharding.Factors{In: attentionOp(p).optional(c, [][]int{h, k, k, h, l, h, l}), Out: [][]int{h, k, k}, RowWise: len(c.In) == 7}
 	})
 	if err != nil {

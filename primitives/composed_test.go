@@ -20,6 +20,32 @@ func attentionSrc(q, k, params string) string {
 	return "program p(q f64[" + q + "], k f64[" + k + "], v f64[" + k + "]) {\n out, lse = attention(q, k, v)" + params + "\n return out, lse\n}"
 }
 
+// recurrenceSrc returns a recurrence with arguments of these shapes. with are its optional arguments.
+func recurrenceSrc(q, v, g, s, with string) string {
+	in, args, params := recurrenceArgs(q, v, g, s, with)
+	return "program p(" + in + ") {\n out, last = recurrence(q, k, v, g, s" + args + ")" + params + "\n return out, last\n}"
+}
+
+func recurrenceGradSrc(q, v, g, s, with string) string {
+	in, args, params := recurrenceArgs(q, v, g, s, with)
+	results := "dq, dk, dv, dg, ds"
+	if strings.Contains(with, "rates") {
+		results += ", db"
+	}
+	return "program p(" + in + ", y f64[" + v + "], z f64[" + s + "]) {\n " + results + " = recurrence_grad(q, k, v, g, s, y, z" + args + ")" + params + "\n return " + results + "\n}"
+}
+
+func recurrenceArgs(q, v, g, s, with string) (in, args, params string) {
+	in = "q f64[" + q + "], k f64[" + q + "], v f64[" + v + "], g f64[" + g + "], s f64[" + s + "]"
+	if strings.Contains(with, "rates") {
+		in, args, params = in+", b f64["+strings.Join(strings.Split(v, ",")[:3], ",")+"]", args+", b", params+" rates=true"
+	}
+	if strings.Contains(with, "lengths") {
+		in, args, params = in+", n i32["+strings.Split(v, ",")[0]+"]", args+", n", params+" lengths=true"
+	}
+	return in, args, params
+}
+
 func attentionGradSrc(q, k, l, params string) string {
 	src := "program p(q i32[" + q + "], k i32[" + k + "], v i32[" + k + "], out i32[" + q + "], lse i32[" + l + "], dout i32[" + q + "], dlse i32[" + l + "]) {\n"
 	for _, x := range []string{"q", "k", "v", "out", "lse", "dout", "dlse"} {
@@ -154,6 +180,24 @@ func composedRows() []row {
 			"program p(cache f64[2,3,1], x f64[2,0,1], t i32[2]) {\n y = cache_update(cache, x, t)\n return y\n}",
 		}}),
 		// With bf16, lse would have another type.
+		at(row{prim: "recurrence", reassociates: true, in: gens{"g": uniform(-1, 0), "b": uniform(0, 1), "n": ints(0, 4)}, src: []string{
+			recurrenceSrc("2,3,2,2", "2,3,4,3", "2,3,4", "2,4,2,3", ""),
+			recurrenceSrc("1,6,1,3", "1,6,2,2", "1,6,2,3", "1,2,3,2", "rates"),
+			recurrenceSrc("2,3,2,2", "2,3,2,1", "2,3,2", "2,2,2,1", "rates lengths"),
+			recurrenceSrc("1,3,4,1", "1,3,4,2", "1,3,4,1", "1,4,1,2", "lengths"),
+			recurrenceSrc("1,66,2,2", "1,66,2,2", "1,66,2", "1,2,2,2", "rates"),
+			recurrenceSrc("2,0,2,2", "2,0,2,2", "2,0,2", "2,2,2,2", "rates"),
+			recurrenceSrc("2,3,0,2", "2,3,0,2", "2,3,0", "2,0,2,2", ""),
+			recurrenceSrc("1,1,1,1", "1,1,1,1", "1,1,1", "1,1,1,1", "rates"),
+		}}),
+		at(row{prim: "recurrence_grad", reassociates: true, in: gens{"g": uniform(-1, 0), "b": uniform(0, 1), "n": ints(0, 4)}, src: []string{
+			recurrenceGradSrc("2,3,2,2", "2,3,4,3", "2,3,4", "2,4,2,3", ""),
+			recurrenceGradSrc("1,6,1,3", "1,6,2,2", "1,6,2,3", "1,2,3,2", "rates"),
+			recurrenceGradSrc("2,3,2,2", "2,3,2,1", "2,3,2", "2,2,2,1", "rates lengths"),
+			recurrenceGradSrc("1,18,1,2", "1,18,1,2", "1,18,1,2", "1,1,2,2", "rates"),
+			recurrenceGradSrc("2,0,2,2", "2,0,2,2", "2,0,2", "2,2,2,2", "rates"),
+			recurrenceGradSrc("1,1,1,1", "1,1,1,1", "1,1,1", "1,1,1,1", ""),
+		}}),
 		at(row{prim: "attention_grad", in: gens{"lse": ints(2, 4), "flse": uniform(1, 2)}, tol16: -1, src: []string{
 			"program p(q f64[2,2,2,2], k f64[2,3,1,2], v f64[2,3,1,2], out f64[2,2,2,2], flse f64[2,2,2], dout f64[2,2,2,2], dlse f64[2,2,2], b f64[1,2,2,3]) {\n dq, dk, dv = attention_grad(q, k, v, out, flse, dout, dlse, b) window=2 soft_cap=1 bias=true\n return dq, dk, dv\n}",
 			attentionGradSrc("2,3,4,2", "2,3,2,2", "2,4,3", ""),

@@ -119,6 +119,42 @@ func (g *gen) attention(val) {
 	}
 }
 
+func (g *gen) recurrence(val) {
+	b, t, n, k, v := g.dim(), 1+g.r.IntN(6), pick(g, []int{1, 2, 2, 4}), 1+g.r.IntN(3), 1+g.r.IntN(3)
+	m := n
+	if n%2 == 0 && g.chance(40) {
+		m = n / 2
+	}
+	q, keys, values, s := g.like(b, t, m, k), g.like(b, t, m, k), g.like(b, t, n, v), g.like(b, n, k, v)
+	decay := g.like(b, t, n)
+	if g.chance(40) {
+		decay = g.like(b, t, n, k)
+	}
+	p := primitives.RecurrenceParams{State: s.Value}
+	if g.chance(60) {
+		p.Rates = primitives.Logistic(g.like(b, t, n).Value)
+	}
+	if g.chance(30) {
+		p.Lengths = g.ints(0, t+1, b)
+	}
+	state := s.size
+	for range t {
+		u := values.size
+		if p.Rates != nil {
+			u += state * keys.size * float64(k)
+		}
+		state += keys.size * u
+	}
+	if state > 1e4 {
+		return
+	}
+	out, last := primitives.Recurrence(q.Value, keys.Value, values.Value, primitives.Neg(primitives.Square(decay.Value)), p)
+	g.add(out, state*q.size*float64(k), nil)
+	if g.chance(40) {
+		g.add(last, state, nil)
+	}
+}
+
 func (g *gen) dynamic(v val) {
 	if v.Rank() < 1 || v.Rank() > 3 || v.layer != nil {
 		return

@@ -501,6 +501,27 @@ def composed():
     case("attention_bf16", "y, l = attention(q, k, v)", lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True),
          {"q": rand("bf16", 1, 5, 2, 4), "k": rand("bf16", 1, 5, 2, 4, seed=1), "v": rand("bf16", 1, 5, 2, 4, seed=2)}, rel=2e-2, abs_=2e-2, grad=False)
 
+    def recurrence(q, k, v, g, s, b=None):
+        q, k = (jnp.repeat(x, v.shape[2] // q.shape[2], 2) for x in (q, k))
+
+        def row(s, x):
+            q, k, v, g, b = x
+            s = s * jnp.exp(g if g.ndim == 3 else g[..., None])[..., None]
+            u = v if b is None else b[..., None] * (v - jnp.einsum("bnkv,bnk->bnv", s, k))
+            s = s + jnp.einsum("bnk,bnv->bnkv", k, u)
+            return s, jnp.einsum("bnkv,bnk->bnv", s, q)
+
+        rows = tuple(None if x is None else jnp.moveaxis(x, 1, 0) for x in (q, k, v, g, b))
+        s, y = lax.scan(row, s, rows)
+        return jnp.moveaxis(y, 0, 1), s
+    for d in ("f32", "f64"):
+        kw = dict(ret="y, l", rel=1e-5, abs_=1e-5, grad_rel=1e-5, grad_abs=1e-4) if d == "f32" else dict(ret="y, l", abs_=1e-12)
+        q, k, v, s = rand(d, 2, 20, 2, 3, lo=-1, hi=1), rand(d, 2, 20, 2, 3, seed=1, lo=-0.5, hi=0.5), rand(d, 2, 20, 4, 2, seed=2), rand(d, 2, 4, 3, 2)
+        b, head, channels = rand(d, 2, 20, 4, seed=3, lo=0, hi=1), rand(d, 2, 20, 4, seed=4, lo=-1, hi=0), rand(d, 2, 20, 4, 3, lo=-3, hi=0)
+        for name, g in {"": head, "_channels": channels}.items():
+            case(f"recurrence{name}_{d}", "y, l = recurrence(q, k, v, g, s)", recurrence, {"q": q, "k": k, "v": v, "g": g, "s": s}, **kw)
+            case(f"recurrence_delta{name}_{d}", "y, l = recurrence(q, k, v, g, s, b) rates=true", recurrence, {"q": q, "k": k, "v": v, "g": g, "s": s, "b": b}, **kw)
+
     from jax.example_libraries import optimizers
 
     def adamw(p, m, v, g, lr, step, scale, decay=0.0):
