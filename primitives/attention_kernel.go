@@ -11,21 +11,20 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// headsOf is attention on one rank: b sequences of s queries with n heads, and room for r keys
-// with m heads.
+// headsOf is attention on one rank: b sequences of s queries with n heads, and a capacity of r
+// keys with m heads.
 type headsOf[T float] struct {
 	attention.Attention[T] // of a sequence with r keys; the last one is at the last query
 	b, s, n, r, m          int
-	// Head n of the queries is head off+n of all ranks' together, and shares its head of keys
-	// with the others of a group; see keyHead.
+	// Query head n is global head off+n, and shares its key head with its group; see keyHead.
 	off, group     int
 	lengths, start []int32 // nil if there are none
 	bias           attention.Rows[T]
-	biasB, biasN   int // how far apart sequences and heads are in bias; 0 if all have the same
+	biasB, biasN   int // strides of sequences and heads in bias; 0 if broadcast
 }
 
-// newHeads returns the heads for the arguments at of a kernel of eqn. It is an error
-// if a length is not one of 0 to r.
+// newHeads returns the heads for the arguments at of a kernel of eqn. It returns an error if a
+// length is not in 0 to r.
 func newHeads[T float](p attentionOp, a *exec.Args, at attentionArgs, placed []lowering.Buf, eqn *graph.Eqn) (headsOf[T], error) {
 	q, k, v := a.In[0].Type.Shape, a.In[1].Type.Shape, a.In[2].Type.Shape
 	s, d, r := q[1], q[3], k[1]
@@ -79,12 +78,12 @@ func floatOf[T float]() graph.DType {
 	return graph.F64
 }
 
-// keyHead returns which of the rank's heads of keys head n of the queries uses.
+// keyHead returns the rank's key head used by query head n.
 func (h *headsOf[T]) keyHead(n int) int { return (h.off + n) / h.group }
 
-// together returns the number of consecutive heads of queries that share a head of keys,
-// on every rank.
-func (h *headsOf[T]) together() int {
+// sharedHeads returns the number of consecutive query heads sharing a key head, on every
+// rank.
+func (h *headsOf[T]) sharedHeads() int {
 	switch {
 	case h.off%h.group == 0 && h.n%h.group == 0:
 		return h.group
@@ -117,15 +116,13 @@ func (h *headsOf[T]) biasOf(b, n int) attention.Rows[T] {
 	return attention.Rows[T]{X: kernel.From(h.bias.X, b*h.biasB+n*h.biasN), Stride: h.bias.Stride}
 }
 
-// grain is the least work, in scores, that is worth a goroutine: some 100 microseconds
-// with vectors.
+// grain is the least work, in scores, worth a goroutine: some 100 microseconds with vectors.
 func (h *headsOf[T]) grain() int { return 1 + 512*dear/max(h.D+h.V, 1) }
 
-// attentionKernel cuts the work of all heads, laid end to end, into equal pieces. A
-// piece may begin or end within a head, because rows of queries do not depend on each
-// other. If each sequence has one query, the heads of queries that share a head of keys
-// are treated as the queries of one head, so that keys are read once. The work on few queries is cut by
-// keys: see attendFew.
+// attentionKernel concatenates the work of all heads and cuts it into equal pieces. A piece
+// may begin or end within a head, because rows of queries do not depend on each other. If
+// each sequence has one query, the query heads sharing a key head are treated as the queries
+// of one head, reading keys once. The work on few queries is cut by keys: see attendFew.
 func attentionKernel[T float](p attentionOp, placed []lowering.Buf, eqn *graph.Eqn) exec.Kernel {
 	at := p.args(3)
 	return func(a *exec.Args) error {
@@ -136,7 +133,7 @@ func attentionKernel[T float](p attentionOp, placed []lowering.Buf, eqn *graph.E
 		d := floatOf[T]()
 		out := a.Out[0]
 		if out.Type.DType != d {
-			out = room(a, out.Type.With(d))
+			out = scratchArray(a, out.Type.With(d))
 		}
 		w := attentionWork[T]{exec.Taking{}, a.Dry(), h, h.Attention, h.n, 1, a.In[1], a.In[2], nil, nil, nil, nil, nil, nil}
 		w.q, w.out, w.lse = data[T](inType(a, a.In[0], d)), data[T](out), data[T](a.Out[1])
@@ -147,7 +144,7 @@ func attentionKernel[T float](p attentionOp, placed []lowering.Buf, eqn *graph.E
 			w.sinks = data[T](inType(a, a.In[at.sinks], d))
 		}
 		if h.s == 1 {
-			w.each = h.together()
+			w.each = h.sharedHeads()
 			w.heads = h.n / w.each
 			w.unit.S, w.unit.Causal, w.unit.Window = w.each, false, 0
 		}
@@ -227,8 +224,8 @@ func (h *attentionWork[T]) attend(b, m int) *attention.Attender[T] {
 	return x.Attend(h.dry, headRows(h.k, b, m, h.r, h.m, h.D), headRows(h.v, b, m, h.r, h.m, h.V))
 }
 
-// unitOf returns the queries of unit n of sequence b, with their results and terms. If each
-// sequence has one query, a unit has the queries of the heads that share a head of keys.
+// unitOf returns the queries of unit n of sequence b, and their results and terms. If each
+// sequence has one query, a unit has the queries of the heads sharing a key head.
 func (h *attentionWork[T]) unitOf(b, n int) (q, out attention.Rows[T], lse []T, with attention.Terms[T]) {
 	if h.s > 1 {
 		return headRows(h.q, b, n, h.s, h.n, h.D), headRows(h.out, b, n, h.s, h.n, h.V), kernel.From(h.lse, (b*h.n+n)*h.s),
@@ -240,12 +237,12 @@ func (h *attentionWork[T]) unitOf(b, n int) (q, out attention.Rows[T], lse []T, 
 		attention.Terms[T]{Bias: attention.Rows[T]{X: h.biasOf(b, n).X, Stride: h.biasN}, Sinks: kernel.From(h.sinks, n), SinkStep: 1}
 }
 
-// unitsAlone is the number of units from which on all threads have work without cutting keys.
-const unitsAlone = 64
+// minUnits is the number of units occupying all threads without cutting keys.
+const minUnits = 64
 
-// attendFew computes attention of units of few queries, as in decoding. The work is cut into
-// units with equal numbers of keys. Few units with many keys are cut into spans of the keys, and the
-// results of the spans are joined. Both have the same bits.
+// attendFew computes attention of few queries per sequence, as in decoding. The work is cut into
+// units weighted by their number of keys. If there are few units with many keys, they are cut into
+// spans of keys, and the results of the spans are joined. Both have the same bits.
 func attendFew[T float](a *exec.Args, w attentionWork[T]) {
 	rows, units := w.unit.S, w.b*w.heads
 	if rows == 0 || units == 0 {
@@ -254,7 +251,7 @@ func attendFew[T float](a *exec.Args, w attentionWork[T]) {
 	first, work := exec.MakeDirty[int](a, w.b+1), 0
 	_, most := w.unit.Spans()
 	if a.Dry() != nil {
-		if units < unitsAlone && most > 1 {
+		if units < minUnits && most > 1 {
 			exec.MakeDirty[T](a, units*(most+1)*w.unit.SpanSums(rows))
 		}
 		exec.Share(a, units*most, 1, keySpans[T]{attentionWork: w})
@@ -277,7 +274,7 @@ func attendFew[T float](a *exec.Args, w attentionWork[T]) {
 	each := max((rows+lanes-1)/lanes*lanes*(w.D+w.V), 1) * (keys/max(work, 1) + more)
 	grain := 1 + products/max(each, 1)
 	s := keySpans[T]{attentionWork: w, first: first}
-	if units < unitsAlone && most > 1 && !a.Alone(work, grain) {
+	if units < minUnits && most > 1 && !a.Alone(work, grain) {
 		s.size, s.most = w.unit.SpanSums(rows), most+1
 		s.parts = exec.MakeDirty[T](a, units*s.most*s.size)
 	}
@@ -292,7 +289,7 @@ func attendFew[T float](a *exec.Args, w attentionWork[T]) {
 type keySpans[T float] struct {
 	attentionWork[T]
 	first      []int // the number of the first span of each sequence, and of all spans
-	parts      []T   // the sums of spans: for each unit `most` of them, with `size` elements each
+	parts      []T   // the sums of spans: `most` per unit, of `size` elements each
 	size, most int
 }
 
@@ -308,7 +305,7 @@ func (s *keySpans[T]) Piece(lo, hi int) {
 		return
 	}
 	var at *attention.Attender[T]
-	of := -1 // the head of keys that at has, counted over all sequences
+	of := -1 // the key head of at, counted over all sequences
 	for b := range s.b {
 		for i := max(lo, s.first[b]); i < min(hi, s.first[b+1]); i++ {
 			n, k := (i-s.first[b])/s.of(b), (i-s.first[b])%s.of(b)

@@ -173,7 +173,7 @@ func (n iotaOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		if n.DType == graph.I32 { // positions, in every step of a model: without allocations
 			shape := exec.Make[int](a, 1)
 			shape[0] = size
-			index = room(a, graph.Type{DType: graph.I32, Shape: shape})
+			index = scratchArray(a, graph.Type{DType: graph.I32, Shape: shape})
 			for i := range data[int32](index) {
 				data[int32](index)[i] = int32(first + i)
 			}

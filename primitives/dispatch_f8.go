@@ -5,15 +5,15 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// wireBlock is the number of elements of a row that share a scale when the row travels in
-// 8 bits, as in DeepSeek-V3.
+// wireBlock is the number of elements of a row sharing a scale, if the row is sent in 8 bits,
+// as in DeepSeek-V3.
 const wireBlock = 128
 
-// DispatchF8 is Dispatch with rows that travel as 8-bit floats of type d and their scales,
-// H + H/32 bytes for H elements: it quantises tokens [..,H] in blocks of 128, dispatches
-// codes and scales, and dequantises the rows that arrive to the tokens' type. H must be a
-// multiple of 128. QuantizeF8 says how far elements are off. Cotangents pass straight
-// through, and travel in the tokens' type.
+// DispatchF8 is Dispatch sending rows as 8-bit floats of type d and their scales, H + H/32
+// bytes for H elements. It quantises tokens [..,H] in blocks of 128, dispatches codes and
+// scales, and dequantises received rows to the tokens' type. H must be a multiple of 128.
+// QuantizeF8 states the errors. Cotangents pass straight through, unrounded, and return in
+// the tokens' type.
 func DispatchF8(r Prepared, tokens *graph.Value, d graph.DType) *graph.Value {
 	graph.Helper()
 	p := r.Op.dispatch()
@@ -24,9 +24,9 @@ func DispatchF8(r Prepared, tokens *graph.Value, d graph.DType) *graph.Value {
 	}, r.batch(tokens), r.Value)[0]
 }
 
-// CombineF8 is Combine whose cotangents travel as DispatchF8 sends rows: the derivative
-// quantises the cotangents of tokens to type d, and dequantises them where the experts are.
-// f8_e5m2 suits cotangents of very different sizes. The values of the result are Combine's.
+// CombineF8 is Combine sending cotangents in 8 bits, as DispatchF8 sends rows: the derivative
+// quantises the cotangents of tokens to type d, and dequantises them on the experts' ranks.
+// f8_e5m2 suits cotangents of very different sizes. The result is Combine's, unchanged.
 func CombineF8(r Prepared, rows *graph.Value, d graph.DType) *graph.Value {
 	graph.Helper()
 	p := r.Op.dispatch()

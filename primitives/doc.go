@@ -2,16 +2,17 @@
 // [MatMul] and [Route], inside [graph.Trace]. Builders record equations and compute nothing. A
 // mistake in their arguments stops the trace with an error at the user's line.
 //
-// The name in the text form is the builder's in snake case (MatMul is a case of dot_general). Names
-// and meanings are those of jax.lax where it has the operation. docs/reference.md lists all
-// operations with formulas, derivatives and placements. docs/extending.md shows how to write one.
+// In the text form a primitive has the name of its builder in snake case (MatMul is a case of
+// dot_general). Operations that jax.lax also has keep its names and semantics. docs/reference.md lists
+// all operations with formulas, derivatives and placements. docs/extending.md explains writing one.
 //
 // # From dispatch to the wire and back
 //
-// Rows in expert order are an array and an index. Row i is row from(i) of the array, and the weight
-// number choice(i) of that row belongs to it; -1 marks padding. Products of experts read rows through the
-// index, and so do sums of rows and multiplications by weights. For any other reader, ep_place copies the
-// rows. The layer and the mesh decide which array that is:
+// Dispatch returns rows sorted by expert (expert order). They need not be copied: an array and two index
+// buffers represent them. Row i in expert order is row from(i) of the array, weighted by that row's weight
+// number choice(i); -1 marks padding. Grouped products, sums of rows and multiplications by weights gather
+// rows through the index. For all other readers, ep_place copies the rows into expert order. The layer and
+// the mesh determine the array:
 //
 //	rows                    array          index from               instructions before
 //	stay on their rank      tokens         ep_order                 ep_send_order, ep_recv_order
@@ -19,11 +20,13 @@
 //	 .. with their choices  packed rows    ep_from_segments         ep_pack_inline, all_to_all, ep_arrived
 //	 .. through machines    packed rows    ep_passage               ep_pack, all_to_all, ep_pass, all_to_all
 //
-// Rows stay if one rank has all experts, or if every rank with experts has the tokens. Rows travel with their
-// choices if the batch is so small that gathering the choices first would take longer. They travel through
-// machines if the mesh names machines along the experts' axis.
+// Rows stay on their rank if it has all experts, or if the tokens are replicated over the ranks holding
+// experts. Otherwise they travel. In small batches they carry their choices, saving the all_gather of all
+// choices before the exchange. If the mesh names machines along the experts' axis, rows are sent once to each
+// machine and forwarded there.
 //
-// Combine adds the rows of a token in the order of its choices, also through an index: the row of every pair.
+// Combine adds the rows of each token in the order of its choices. It also gathers them through an index,
+// holding the row of every pair:
 //
 //	rows                    array          index from               instructions before
 //	stay on their rank      rows           ep_order
@@ -34,9 +37,10 @@
 //	 .. through machines    packed sums    ep_passage               the same within, ep_sum_machine, all_to_all
 //
 // The layer's other options are fields of these instructions. Capacity removes pairs from the choices
-// (ep_keep), and Receive removes tokens (ep_receive). Copies renames experts before all of this
-// (ep_copies). Wire is the type of packed values. InBlocks runs all of it in a loop over parts of the batch.
+// (ep_keep), and Receive removes the pairs of rows that a rank does not accept (ep_receive). Copies replaces
+// experts by replicas before these steps (ep_copies). Wire is the element type of packed values. InBlocks
+// runs all steps in a loop over blocks of the batch.
 //
-// On the host, rowMove moves rows for all of these instructions, and rowSum adds them. Both locate values and weights by
-// a first byte, a stride and a size. ep_move of package metal/kernels is rowMove on Metal.
+// On the host, rowMove copies rows for all of these instructions, and rowSum adds them. Both locate values
+// and weights by offset, stride and size. On Metal, ep_move of package metal/kernels replaces rowMove.
 package primitives

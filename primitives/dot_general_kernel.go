@@ -29,7 +29,7 @@ func dotKernel(l, r operandDims) exec.Kernel {
 		}
 		x, y = inType(a, x, d), inType(a, y, d)
 		if z.Type.DType != d {
-			z = room(a, z.Type.With(d))
+			z = scratchArray(a, z.Type.With(d))
 		}
 		lhs, rhs := operandOf(a, x, l), operandOf(a, y, r)
 		switch d {
@@ -94,7 +94,7 @@ func inType(a *exec.Args, x array.Array, d graph.DType) array.Array {
 	if x.Type.DType == d {
 		return x
 	}
-	y := room(a, x.Type.With(d))
+	y := scratchArray(a, x.Type.With(d))
 	if a.Dry() != nil {
 		return y
 	}
@@ -245,7 +245,7 @@ func operandOf(a *exec.Args, x array.Array, dims operandDims) operand {
 				from = append(from, strides[d])
 			}
 		}
-		o.array = room(a, packed)
+		o.array = scratchArray(a, packed)
 		o.rowStride, o.colStride = cols, 1
 		work.Strided(a, o.array, x, from)
 		for i := len(dims.batch) - 1; i >= 0; i-- {
@@ -307,7 +307,7 @@ func dotBlocks(weights, batch int, dims operandDims) exec.Kernel {
 	return func(a *exec.Args) error {
 		w, x, z := a.In[weights], inType(a, a.In[1-weights], graph.F32), a.Out[0]
 		if z.Type.DType != graph.F32 {
-			z = room(a, z.Type.With(graph.F32))
+			z = scratchArray(a, z.Type.With(graph.F32))
 		}
 		d, shape := w.Type.DType, w.Type.Shape
 		k, batches := shape[len(shape)-1], 1
@@ -356,7 +356,7 @@ func roundedOperand(a *exec.Args, d graph.DType, o *operand, k int) []byte {
 	x := data[float32](o.array)
 	size := blocks.RowBytes(d, k)
 	total := len(o.start) * o.rows
-	rows := lined(a, total*size)
+	rows := cacheAligned(a, total*size)
 	a.Parallel(total, 1+dotGrain/(1+k), func(lo, hi int) {
 		if o.colStride == 1 && o.rowStride == k && len(o.start) == 1 {
 			blocks.Round(d, k, rows[lo*size:hi*size], x[lo*k:hi*k])

@@ -19,8 +19,8 @@ type (
 	embeddingGradOp struct {
 		Num int
 		// Tree, if not 0, is the number of blocks of the first dimension of the ids. The rows of
-		// each block are added to a table of zeros, and the tables in pairs, so that sums do not
-		// depend on the number of ranks. Rows are f32 or f64.
+		// each block are added to a table of zeros, and the tables are added in pairs, making sums
+		// independent of the number of ranks. Rows are f32 or f64.
 		Tree int
 	}
 )
@@ -106,9 +106,8 @@ func (embeddingGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, err
 	return []*graph.Value{nil, Embedding(ct[0], e.In[0])}, nil
 }
 
-// Shard lets ids and columns be split; the rows of the table are whole.
-// Shard splits ids, columns, and the rows of a table of numbers: each rank then has the rows of its own ids, and the sum of
-// all is pending.
+// Shard allows splitting ids, columns and, for a table of numbers, its rows. If rows are split, each rank looks up the ids
+// in its shard of the table, leaving a sum pending.
 func (embeddingOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	ids, rows := lookupDims(c.Type(1).Rank())
 	f := sharding.Factors{In: [][]int{{sharding.Whole, rows[len(ids)]}, ids}, Out: [][]int{rows}, RowWise: len(ids) > 0}
@@ -145,7 +144,7 @@ func lookupDims(rank int) (ids, rows []int) {
 func (embeddingOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	ids, t := in[1].Spec, e.Eqn.In[1].Type
 	if axes := in[0].Spec.At(0); len(axes) > 0 {
-		return e.Emit(lowering.KernelSpec{Op: ops.EmbeddingPart, Out: out, In: in, Kernel: lookUpPart(axes, e.Eqn.In[0].Type.Shape[0], ids, t)})
+		return e.Emit(lowering.KernelSpec{Op: ops.EmbeddingPart, Out: out, In: in, Kernel: lookUpShard(axes, e.Eqn.In[0].Type.Shape[0], ids, t)})
 	}
 	return e.Emit(lowering.KernelSpec{Op: ops.Embedding, Out: out, In: in, Kernel: func(a *exec.Args) error {
 		return checkIDs(a, ids, t, a.In[1], 0, a.In[0].Type.Shape[0], "id", lookUp)
@@ -174,9 +173,9 @@ func lookUp(a *exec.Args) error {
 	return nil
 }
 
-// lookUpPart returns the kernel for a table of `all` rows, split over axes. Rows of other ranks are -0, which changes no bit
-// of a sum.
-func lookUpPart(axes []string, all int, s sharding.Spec, t graph.Type) exec.Kernel {
+// lookUpShard returns the kernel for a table of `all` rows, split over axes. Rows of other ranks are -0, which changes no
+// bit of a sum.
+func lookUpShard(axes []string, all int, s sharding.Spec, t graph.Type) exec.Kernel {
 	return func(a *exec.Args) error {
 		return checkIDs(a, s, t, a.In[1], 0, all, "id", func(a *exec.Args) error {
 			first, size := a.Part(axes, all)
@@ -213,7 +212,7 @@ func (w *rowLookup) Piece(lo, hi int) {
 }
 
 // addRows adds the rows with the same id in the order of the ids. Pieces of work are
-// ranges of columns, so that no two pieces write to the same place.
+// ranges of columns and never write to the same element.
 func addRows[T float](a *exec.Args) error {
 	ids, ct, table := data[int32](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
 	n := a.Out[0].Type.Shape[1]
@@ -245,9 +244,9 @@ func (embeddingGradOp) Doc() graph.Doc {
 		Params: "num: rows of the table; tree: blocks of the first dimension whose sums are added in pairs, for f32 or f64 rows", Notes: "Adds in the order of the ids, in f32 for bf16 and f16. Where ids are split the sum is pending."}
 }
 
-// addRowsInTree returns addRows for the rows of a run of blocks. For each row of the table the
-// rows of each block are added in the order of the ids, and these sums in pairs. A block without
-// such a row adds nothing.
+// addRowsInTree returns addRows for the rows of a run of blocks. For each row of the table, the
+// rows of each block are added in the order of the ids, and these sums are added in pairs. A block
+// without such a row adds nothing.
 func addRowsInTree[T float](run blockRun) exec.Kernel {
 	return func(a *exec.Args) error {
 		ids, ct, table := data[int32](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
@@ -276,7 +275,7 @@ func addRowsInTree[T float](run blockRun) exec.Kernel {
 
 type treeRowAddition[T float] struct {
 	table, ct    []T
-	start, order []int32 // the ids that name row v are order[start[v]:start[v+1]], ascending
+	start, order []int32 // the ids equal to v are order[start[v]:start[v+1]], ascending
 	n            int
 	blocks, each int // ids of a block
 	rooms        *exec.Rooms[T]

@@ -10,9 +10,9 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// blockRows returns i32[experts of the rank, blocks+1]: for every expert how many of the rows
-// that the rank has of it belong to the tokens before each of the blocks that its group has of
-// the batch, at most `blocks` of tree equal ones, and behind these all.
+// blockRows returns i32[experts of the rank, blocks+1]: for every expert, the first of its rows in
+// each block of tokens, followed by the number of its rows. The batch has tree equal blocks, and
+// the rank's group has at most `blocks` of them.
 func (l epLayer) blockRows(e *lowering.Emitter, routing *graph.Value, axes []string, tree, blocks int) (lowering.Buf, error) {
 	return e.Memo(l.key(routing, axes, fmt.Sprint("block rows ", tree)), func() (lowering.Buf, error) {
 		travels, stride := l.travels(e.Mesh, axes), 2

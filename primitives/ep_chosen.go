@@ -9,15 +9,15 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Where tokens travel, every rank gathers the choices of all ranks. From these it computes
-// by itself how many pairs there are, which rows leave and arrive, and where these belong.
-// So nothing but rows and their weights travels with the rows.
+// If rows travel, every rank gathers the choices of all ranks. From these it computes the
+// counts, the rows to send and to receive, and their permutation. The all_to_all therefore
+// carries rows and weights only, without metadata.
 
-// travels reports whether rows of tokens that are split over axes go from rank to rank.
+// travels reports whether rows of tokens split over axes are sent between ranks.
 func (l epLayer) travels(m sharding.Mesh, axes []string) bool { return l.members(m, axes) > 1 }
 
-// countChoices emits a kernel that counts into i32[sources,E] how many pairs of each source
-// choose each expert. chosen i32[T,K] has been checked; axes split its tokens.
+// countChoices emits the kernel counting the pairs of each source for each expert, into
+// i32[sources,E]. chosen i32[T,K] has been checked; axes split its tokens.
 func (l epLayer) countChoices(e *lowering.Emitter, chosen lowering.Buf, axes []string) (lowering.Buf, error) {
 	tokens, k := e.Mesh.Cuts(axes, chosen.Type.Shape[0]), chosen.Type.Shape[1]
 	table := e.Temp(graph.T(graph.I32, tokens.Parts(), l.Experts))
@@ -34,7 +34,7 @@ func (l epLayer) countChoices(e *lowering.Emitter, chosen lowering.Buf, axes []s
 	}})
 }
 
-// keepChoices returns chosen i32[T,K] without the pairs that the capacity drops.
+// keepChoices returns chosen i32[T,K] without the pairs exceeding the capacity.
 func (l epLayer) keepChoices(e *lowering.Emitter, chosen lowering.Buf) (lowering.Buf, error) {
 	if l.Capacity == 0 {
 		return chosen, nil
@@ -48,9 +48,9 @@ func (l epLayer) keepChoices(e *lowering.Emitter, chosen lowering.Buf) (lowering
 	}})
 }
 
-// chosen returns i32[T,K] of the whole batch: the expert of each pair that is kept, otherwise
-// -1. For a routing made by ep_prepare, ep_prepare has
-// gathered it; from other routings the experts are gathered. Tokens must travel.
+// chosen returns i32[T,K] of the whole batch: the expert of each kept pair, -1 for others.
+// ep_prepare has gathered it for its routing. For other routings the experts are gathered here.
+// Rows must travel.
 func (l epLayer) chosen(e *lowering.Emitter, routing *graph.Value, axes []string) (lowering.Buf, error) {
 	return e.Memo(l.key(routing, axes, "chosen"), func() (lowering.Buf, error) {
 		r, err := l.routing(e, routing, axes)
@@ -76,44 +76,42 @@ func (l epLayer) chosen(e *lowering.Emitter, routing *graph.Value, axes []string
 	})
 }
 
-// journey is which rows travel to their experts.
-type journey struct {
-	// out i32[rows that leave at most]: the token of each row that leaves, in the order of
+// rowExchange holds the index buffers of the exchange of rows, computed by ep_journey.
+type rowExchange struct {
+	// sent i32[most rows sent]: the token of each sent row, in the order of
 	// ep.Group.RowsOut.
-	out lowering.Buf
-	// home i32[T,K]: for every pair of this rank the place of its row in out, -1 for a pair
-	// without a row.
-	home lowering.Buf
-	// from and choice, i32[rows of the zones]: for every row of the zones which of the rows
-	// that arrive fills it, and to which of the token's choices it belongs; -1 for rows that
-	// belong to no pair.
+	sent lowering.Buf
+	// pairRow i32[T,K]: for every pair of this rank, the index of its row in sent, -1 for a
+	// pair without a row.
+	pairRow lowering.Buf
+	// from and choice, i32[rows in expert order]: for every row, the index of the received
+	// row filling it, and the choice of that row's token; -1 for rows without a pair.
 	from, choice lowering.Buf
-	// sizes i32[2,members]: how many rows leave for each member, and how many arrive.
-	sizes lowering.Buf
-	room  int // the number of rows that arrive at most
+	// sizes i32[2,members]: the number of rows sent to each member, and received from it.
+	sizes    lowering.Buf
+	capacity int // upper bound of the rows received
 }
 
-// journey returns the buffers that say which rows travel, for rows that take `rows` rows in
-// the zones.
-func (l epLayer) journey(e *lowering.Emitter, routing *graph.Value, axes []string, rows int) (j journey, err error) {
+// rowExchange returns the buffers of the exchange. rows is the capacity in expert order.
+func (l epLayer) rowExchange(e *lowering.Emitter, routing *graph.Value, axes []string, rows int) (j rowExchange, err error) {
 	all, k, n := routing.Type.Shape[0], routing.Type.Shape[1], l.members(e.Mesh, axes)
 	tokens, experts := e.Mesh.Cuts(axes, all), l.experts(e.Mesh)
-	j.room = l.arrivals(e.Mesh, axes, all, k)
-	memo := func(dst *lowering.Buf, what string, make func() (lowering.Buf, error)) {
+	j.capacity = l.arrivals(e.Mesh, axes, all, k)
+	memo := func(dst *lowering.Buf, name string, make func() (lowering.Buf, error)) {
 		if err == nil {
-			*dst, err = e.Memo(l.key(routing, axes, what), make)
+			*dst, err = e.Memo(l.key(routing, axes, name), make)
 		}
 	}
 	temp := func(dims ...int) func() (lowering.Buf, error) {
 		return func() (lowering.Buf, error) { return e.Temp(graph.T(graph.I32, dims...)), nil }
 	}
-	memo(&j.home, "home", func() (lowering.Buf, error) {
+	memo(&j.pairRow, "home", func() (lowering.Buf, error) {
 		return e.Placed(graph.T(graph.I32, all, k), sharding.Spec{Dims: [][]string{axes, nil}}), nil
 	})
 	memo(&j.from, "from", temp(rows))
 	memo(&j.choice, "choice", temp(rows))
 	memo(&j.sizes, "sizes", temp(2, n))
-	memo(&j.out, "out", func() (lowering.Buf, error) {
+	memo(&j.sent, "out", func() (lowering.Buf, error) {
 		out := e.Temp(graph.T(graph.I32, tokens.Largest()*min(k, n)))
 		chosen, err := l.chosen(e, routing, axes)
 		if err != nil {
@@ -123,7 +121,7 @@ func (l epLayer) journey(e *lowering.Emitter, routing *graph.Value, axes []strin
 		if err != nil {
 			return out, err
 		}
-		return out, e.Emit(lowering.KernelSpec{Op: ops.EPJourney, Out: []lowering.Buf{out, j.home, j.from, j.choice, j.sizes}, In: []lowering.Buf{chosen, table}, Kernel: func(a *exec.Args) error {
+		return out, e.Emit(lowering.KernelSpec{Op: ops.EPJourney, Out: []lowering.Buf{out, j.pairRow, j.from, j.choice, j.sizes}, In: []lowering.Buf{chosen, table}, Kernel: func(a *exec.Args) error {
 			g, member := l.group(a, axes, experts)
 			chosen, sizes := data[int32](a.In[0]), data[int32](a.Out[4])
 			first, end := tokens.Part(g.Sources[member])
@@ -137,8 +135,8 @@ func (l epLayer) journey(e *lowering.Emitter, routing *graph.Value, axes []strin
 				return DispatchOp{}.NoRoom(used, rows)
 			}
 			arrived := g.RowsIn(data[int32](a.Out[2]), data[int32](a.Out[3]), sizes[n:], chosen, start, tokens, k, member)
-			if arrived > j.room {
-				return DispatchOp{}.NoRoom(arrived, j.room)
+			if arrived > j.capacity {
+				return DispatchOp{}.NoRoom(arrived, j.capacity)
 			}
 			return nil
 		}})
@@ -146,16 +144,8 @@ func (l epLayer) journey(e *lowering.Emitter, routing *graph.Value, axes []strin
 	return j, err
 }
 
-// choiceOf returns the argument that only rows with weights need.
-func (j *journey) choiceOf(payload []lowering.Buf) []lowering.Buf {
-	if len(payload) == 2 {
-		return []lowering.Buf{j.choice}
-	}
-	return nil
-}
-
-// Arrivals returns how many rows a rank receives at most, of tokens of k choices that are split
-// over axes.
+// Arrivals returns an upper bound of the rows received by a rank, for tokens with k choices
+// split over axes.
 func (p DispatchOp) Arrivals(m sharding.Mesh, axes []string, tokens, k int) int {
 	return p.layer().arrivals(m, axes, tokens, k)
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// CombineOp brings rows in expert order back to their tokens. The rows of a token
-// are added in the order of its choices. Combine does not weight rows: multiply
-// them by their weights before. With a second argument of one value per row, it
-// brings these values back to their pairs. It is the transpose of DispatchOp.
+// CombineOp returns rows in expert order to their tokens, adding the rows of a token in
+// the order of its choices. It does not weight rows: multiply them by their weights
+// before. A second argument has one value per row, returned to the row's pair.
+// CombineOp is the transpose of DispatchOp.
 type CombineOp struct {
 	Experts  int
 	Capacity int
@@ -31,8 +31,8 @@ type CombineOp struct {
 
 var _ primitive = CombineOp{}
 
-// Combine returns [..,H]: for each token the sum of its rows, which r has
-// dispatched; zero for a token without rows.
+// Combine returns [..,H]: for each token the sum of its rows dispatched by r, zero for a
+// token without rows.
 func Combine(r Prepared, rows *graph.Value) *graph.Value {
 	graph.Helper()
 	out := graph.Apply1(CombineOp(r.Op.dispatch()), rows, r.Value)
@@ -76,8 +76,8 @@ func (p CombineOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return out, nil
 }
 
-// VJP dispatches the cotangents from the ranks on which the tokens were combined, so
-// that the rows of both passes are placed alike.
+// VJP dispatches the cotangents from the ranks on which the tokens were combined. The rows
+// of both passes then have the same placement.
 func (p CombineOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	args := make([]*graph.Value, 0, 3)
 	for i, v := range e.Out {
@@ -127,42 +127,41 @@ func (p CombineOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return dec, nil
 }
 
-// constantRows returns the placement of rows that any rank can make, such as a
-// cotangent of zeros: that of the rows of c's routing.
+// constantRows places rows that any rank can make, such as a cotangent of zeros, like the
+// rows of c's routing.
 func (p CombineOp) constantRows(c *sharding.Context) (sharding.Spec, error) {
 	n := len(c.In)
 	if n == 3 && c.In[1].Ragged != nil {
 		return sharding.Spec{Dims: [][]string{c.In[1].At(0), nil}, Ragged: c.In[1].Ragged}, nil
 	}
 	routing := c.Eqn.In[n-1].Origin()
-	if err := p.layer().madeFor(routing); err != nil {
+	if err := p.layer().checkLayer(routing); err != nil {
 		return sharding.Spec{}, err
 	}
 	return p.layer().rowsSpec(c.Mesh, c.In[n-1].At(0), routing, DispatchOp(p)), nil
 }
 
-// Lower packs the rows by the rank that they return to, exchanges them, and adds
-// the rows of each token in the order of its choices. Rows of tokens that are whole over
-// the experts' axis come together as lowerWhole says; sums of rows that travel, as
-// combineSums says.
+// Lower packs rows by destination, exchanges them, and adds the rows of each token in the
+// order of its choices. lowerWhole combines rows of tokens whole over the experts' axis, and
+// combineSums returns sums of rows.
 func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	l := p.layer()
 	routing := e.Eqn.In[len(e.Eqn.In)-1].Origin()
 	payload := in[:len(in)-1]
 	axes, rows := in[0].Spec.Ragged.Tokens, in[0].Spec.Ragged.Rows
 	k := routing.Type.Shape[1]
-	if l.travels(e.Mesh, axes) && l.home == ep.Sum {
+	if l.travels(e.Mesh, axes) && l.exchange == ep.Sum {
 		return l.combineSums(e, out, payload)
 	}
 	if !l.travels(e.Mesh, axes) {
-		o, err := l.order(e, routing, axes, rows)
+		o, err := l.localOrder(e, routing, axes, rows)
 		if err != nil {
 			return err
 		}
 		if l.owners(e.Mesh) > 1 {
-			return p.lowerWhole(e, out, payload, o.home)
+			return p.lowerWhole(e, out, payload, o.pairRow)
 		}
-		return sumHere(e, out, payload, o.home)
+		return combineLocal(e, out, payload, o.pairRow)
 	}
 	place, err := l.sendPlace(e, routing, axes)
 	if err != nil {
@@ -177,32 +176,32 @@ func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		return err
 	}
 	types, wire := wireTypes(e, payload, 1)
-	size, travels := bytesOf(types), onWireAs(payload, wire)
+	size, travels := bytesOf(types), wireVariant(payload, wire)
 	pairs := place.Type.Len()
-	send, got := homeward(e, payload[0], rows, types), homeward(e, payload[0], pairs, types)
-	if err := e.Emit(lowering.KernelSpec{Op: ops.EPPackRows | travels, Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], recv, counts), Kernel: packRows(wire), Within: fitsZones(payload, wire)}); err != nil {
+	send, got := returnBuf(e, payload[0], rows, types), returnBuf(e, payload[0], pairs, types)
+	if err := e.Emit(lowering.KernelSpec{Op: ops.EPPackRows | travels, Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], recv, counts), Kernel: packRows(wire), Within: canAlias(payload, wire)}); err != nil {
 		return err
 	}
 	if err := l.exchangePairs(e, routing, axes, got, send, size, pairs); err != nil {
 		return err
 	}
 	return e.Emit(lowering.KernelSpec{Op: ops.EPSum | travels, Out: out, In: []lowering.Buf{got, place}, Kernel: func(a *exec.Args) error {
-		sumHome(a, rowSum[float32]{from: returned(a, a.In[0], 1), index: data[int32](a.In[1]), d: wire, k: k})
+		combineRows(a, rowSum[float32]{from: returnedRows(a, a.In[0], 1), index: data[int32](a.In[1]), d: wire, k: k})
 		return nil
 	}})
 }
 
-// packRows returns the kernel that packs the rows that return to their tokens, as type wire. The arguments are
-// rows, weights if they travel along, the row of each place and the numbers of rows.
+// packRows returns the kernel packing rows for the return path, as type wire. The arguments are rows, weights
+// if there are any, the row of each packed row, and the counts.
 func packRows(wire graph.DType) exec.Kernel {
 	return func(a *exec.Args) error {
 		n := len(a.In) - 2
 		d, width, used, recv := a.In[0].Type.DType, a.In[0].Type.Shape[1], total(a.In[n+1]), data[int32](a.In[n])
-		if overZones(a) {
+		if aliasesRows(a) {
 			permuteRows(a, a.In[0].Bytes(), recv[:used], a.Out[0].Type.Shape[1])
 			return nil
 		}
-		m := rowMove{to: leaving(a, onWire(wire, width), 1, n == 2), from: inArrays(a.In[:n], 1), at: recv}
+		m := rowMove{to: packedResult(a, wireBytes(wire, width), 1, n == 2), from: arrayLayout(a.In[:n], 1), at: recv}
 		if wire != d {
 			convertRows(a, used, width, rowConversion[float32]{rowMove: m, d: d, as: wire})
 			return nil
@@ -212,45 +211,45 @@ func packRows(wire graph.DType) exec.Kernel {
 	}
 }
 
-// leaving locates the packed rows of the result, which have so many bytes of values and end with k weights of the
-// type of the second argument, if weights travel along.
-func leaving(a *exec.Args, values, k int, weights bool) places {
+// packedResult locates the packed rows of the result, with the given bytes of values. If weights is set, rows end
+// with k weights of the second argument's type.
+func packedResult(a *exec.Args, values, k int, weights bool) rowLayout {
 	size := 0
 	if weights {
 		size = a.In[1].Type.DType.Size()
 	}
-	return inPacked(a.Out[0], values, a.Out[0].Type.Shape[a.Out[0].Type.Rank()-1]-k*size, size)
+	return packedLayout(a.Out[0], values, a.Out[0].Type.Shape[a.Out[0].Type.Rank()-1]-k*size, size)
 }
 
-// returned locates the packed rows of x, which end with k weights of the type of the second result, if there is one.
-func returned(a *exec.Args, x array.Array, k int) places {
+// returnedRows locates the packed rows of x. If there is a second result, rows end with k weights of its type.
+func returnedRows(a *exec.Args, x array.Array, k int) rowLayout {
 	size, stride := 0, x.Type.Shape[x.Type.Rank()-1]
 	if len(a.Out) == 2 {
 		size = a.Out[1].Type.DType.Size()
 	}
-	return inPacked(x, stride-k*size, stride-k*size, size)
+	return packedLayout(x, stride-k*size, stride-k*size, size)
 }
 
-// sumHome writes to the first result the sum of every token's rows, as s says, and to the second, if there is one,
-// the weight of every pair.
-func sumHome(a *exec.Args, s rowSum[float32]) {
+// combineRows writes the sum s of every token's rows to the first result, and the weight of every pair to the
+// second, if there is one.
+func combineRows(a *exec.Args, s rowSum[float32]) {
 	t := a.Out[0].Type
-	s.to, s.as, s.n = inArrays(a.Out, s.k), t.DType, t.Shape[1]
+	s.to, s.as, s.n = arrayLayout(a.Out, s.k), t.DType, t.Shape[1]
 	sumPairs(a, t.Shape[0], s)
 }
 
-// sumHere emits the sum of the rows that lie on this rank. home is the row of each pair.
-func sumHere(e *lowering.Emitter, out, payload []lowering.Buf, home lowering.Buf) error {
-	k := home.Type.Shape[1]
-	return e.Emit(lowering.KernelSpec{Op: ops.EPSum, Out: out, In: append(payload[:len(payload):len(payload)], home), Kernel: func(a *exec.Args) error {
+// combineLocal emits the sum of this rank's rows. pairRow is the row of each pair.
+func combineLocal(e *lowering.Emitter, out, payload []lowering.Buf, pairRow lowering.Buf) error {
+	k := pairRow.Type.Shape[1]
+	return e.Emit(lowering.KernelSpec{Op: ops.EPSum, Out: out, In: append(payload[:len(payload):len(payload)], pairRow), Kernel: func(a *exec.Args) error {
 		n := len(a.In) - 1
-		sumHome(a, rowSum[float32]{from: inArrays(a.In[:n], 1), index: data[int32](a.In[n]), d: a.In[0].Type.DType, k: k})
+		combineRows(a, rowSum[float32]{from: arrayLayout(a.In[:n], 1), index: data[int32](a.In[n]), d: a.In[0].Type.DType, k: k})
 		return nil
 	}})
 }
 
-// exchangePairs emits the all_to_all of the rows, of size bytes, that return to a rank of
-// that many pairs.
+// exchangePairs emits the all_to_all returning one row of size bytes per pair. pairs is the
+// number of pairs of a rank's tokens.
 func (l epLayer) exchangePairs(e *lowering.Emitter, routing *graph.Value, axes []string, out, in lowering.Buf, size, pairs int) error {
 	table, err := l.table(e, routing, axes)
 	if err != nil {
@@ -262,16 +261,16 @@ func (l epLayer) exchangePairs(e *lowering.Emitter, routing *graph.Value, axes [
 		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
 			eg, member := l.group(a, axes, experts)
 			kept, n := data[int32](a.In[1]), len(eg.Sources)
-			home, away := exec.Make[int32](a, n), exec.Make[int32](a, n)
-			eg.SendCounts(home, kept, member)
-			eg.RecvCounts(away, kept, member)
-			return g.AllToAll(ctx, c, parcelsOf(a, a.Out[0], home, size), parcelsOf(a, a.In[0], away, size))
+			dispatched, received := exec.Make[int32](a, n), exec.Make[int32](a, n)
+			eg.SendCounts(dispatched, kept, member)
+			eg.RecvCounts(received, kept, member)
+			return g.AllToAll(ctx, c, memberSlicesOf(a, a.Out[0], dispatched, size), memberSlicesOf(a, a.In[0], received, size))
 		}})
 	return nil
 }
 
-// packed returns row j of packed rows.
-func packed(rows array.Array, j int) []byte {
+// packedRow returns row j of packed rows.
+func packedRow(rows array.Array, j int) []byte {
 	size := rows.Type.Shape[rows.Type.Rank()-1]
 	return rows.Bytes()[j*size : (j+1)*size]
 }

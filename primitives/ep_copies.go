@@ -11,10 +11,10 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// CopiesOp spreads the pairs of a routing among copies of their experts. Which expert each
-// copy is of is a value, so that one program serves whatever the loads turn out to be. The
-// fields are those of PrepareOp: of the routing that is spread, so Experts does not count
-// copies. Receive, Trap and Label are those of rows that ranks receive for their copies.
+// CopiesOp distributes the pairs of a routing over replicas of their experts. The expert of each
+// replica is a value, so that one program serves all loads. Fields have the meaning and the
+// values of the routing's PrepareOp: Experts does not count replicas. Receive, Trap and Label
+// apply to the rows that ranks receive for their replicas.
 type CopiesOp struct {
 	Experts  int
 	Capacity int
@@ -29,17 +29,17 @@ type CopiesOp struct {
 
 var _ primitive = CopiesOp{}
 
-// Copies returns the routing r with the pairs of each expert spread among its copies: copies
-// i32[P], such as ep.BalanceCopies returns, is the expert of each copy, and names every expert
-// at least once. Pair n of an expert's queue goes to copy n mod m of the expert's m copies.
+// Copies returns the routing r with the pairs of each expert distributed over its replicas. copies
+// i32[P], such as a result of ep.BalanceCopies, is the expert of each replica, naming every expert
+// at least once. Pair n of an expert's queue goes to replica n mod m of the expert's m replicas.
 //
-// In what it returns the copies are the experts: Op.Experts is P, Counts and Padded are i32[P],
-// and GroupedMatMul wants the weights of P experts. Those are Gather(w, copies, 0) of weights
-// w[E,..]. What is dropped, Demand, and the results of the layer are the same as without
-// copies; gradients of w are sums over the copies.
+// In the result, replicas replace experts: Op.Experts is P, Counts and Padded are i32[P], and
+// GroupedMatMul requires the weights of P experts, which Gather(w, copies, 0) makes of weights
+// w[E,..]. Drops, Demand and the layer's results are the same as without replicas. Gradients of w
+// are sums over the replicas.
 //
-// Op.Receive limits the rows that a rank gets for its copies, if Op.Copies is their number. What
-// is dropped then depends on the copies and the mesh, and Dropped has these pairs, too.
+// If Op.Copies is the number of replicas, Op.Receive limits the rows that a rank receives for its
+// replicas. These drops depend on the replicas and the mesh, and are included in Dropped.
 func Copies(r Prepared, copies *graph.Value) Prepared {
 	graph.Helper()
 	n := copies.Dim(0)
@@ -65,20 +65,20 @@ func Copies(r Prepared, copies *graph.Value) Prepared {
 
 func (CopiesOp) Name() string { return "ep_copies" }
 
-// layer is the layer whose routing is spread, without copies.
+// layer is the layer without replicas.
 func (p CopiesOp) layer() epLayer {
 	d := p.dispatch(p.Experts)
 	d.Receive = 0
 	return d.layer()
 }
 
-// dispatch returns the operation that dispatches rows to that many copies.
+// dispatch returns the operation dispatching rows to the given number of replicas.
 func (p CopiesOp) dispatch(copies int) DispatchOp {
 	return DispatchOp{copies, p.Capacity, p.Receive, p.Align, p.Axis, p.Exchange, p.Wire}
 }
 
-// receivers returns what limits the rows that ranks receive for that many copies.
-func (p CopiesOp) receivers(copies int) PrepareOp {
+// receiveLimit returns the operation limiting the rows that ranks receive for their replicas.
+func (p CopiesOp) receiveLimit(copies int) PrepareOp {
 	return PrepareOp{Experts: copies, Receive: p.Receive, Trap: p.Trap, Align: p.Align, Axis: p.Axis, Label: p.Label}
 }
 
@@ -112,7 +112,7 @@ func (p CopiesOp) Infer(in []graph.Type) ([]graph.Type, error) {
 func (CopiesOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
 
 func (p CopiesOp) Shard(c *sharding.Context) (sharding.Decision, error) {
-	if err := p.layer().madeFor(c.Eqn.In[0].Origin()); err != nil {
+	if err := p.layer().checkLayer(c.Eqn.In[0].Origin()); err != nil {
 		return sharding.Decision{}, err
 	}
 	f := sharding.Factors{
@@ -125,9 +125,9 @@ func (p CopiesOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(f)
 }
 
-// Lower spreads this rank's pairs and the table of pairs, which is kept for the layer's
-// dispatch, and so are the choices of all ranks if rows travel. It exchanges nothing more than
-// the routing without copies needs.
+// Lower distributes this rank's pairs and the table of pairs over replicas and, if rows travel, the
+// choices of all ranks. Table and choices are kept for the layer's dispatch. Replicas need no
+// exchange of their own.
 func (p CopiesOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	experts, routing, axes := p.layer(), e.Eqn.In[0].Origin(), out[0].Spec.At(0)
 	copies := p.dispatch(in[1].Type.Len()).layer()
@@ -135,8 +135,8 @@ func (p CopiesOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if err != nil {
 		return err
 	}
-	memo := func(what string, t graph.Type) (lowering.Buf, error) {
-		return e.Memo(copies.key(e.Eqn.Out[0], axes, what), func() (lowering.Buf, error) { return e.Temp(t), nil })
+	memo := func(name string, t graph.Type) (lowering.Buf, error) {
+		return e.Memo(copies.key(e.Eqn.Out[0], axes, name), func() (lowering.Buf, error) { return e.Temp(t), nil })
 	}
 	spread, err := memo("table", graph.T(graph.I32, table.Type.Shape[0], copies.Experts))
 	if err != nil {
@@ -144,11 +144,11 @@ func (p CopiesOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}
 	all := lowering.Buf{}
 	if experts.travels(e.Mesh, axes) {
-		if all, err = p.spreadChoices(e, routing, axes, in[1]); err != nil {
+		if all, err = p.replicaChoices(e, routing, axes, in[1]); err != nil {
 			return err
 		}
 		if copies.limits(e.Mesh, axes) {
-			if all, err = p.receivers(copies.Experts).receive(e, axes, all); err != nil {
+			if all, err = p.receiveLimit(copies.Experts).receive(e, axes, all); err != nil {
 				return err
 			}
 		}
@@ -173,7 +173,7 @@ func (p CopiesOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 			clear(data[bool](a.Out[3]))
 		}
 		if limits {
-			return p.receivers(len(x.Order)).accept(a.Out[0], a.Out[3], a.Out[1], a.Out[2], a.Out[4], a.In[3], tokens, a.Index(axes))
+			return p.receiveLimit(len(x.Order)).accept(a.Out[0], a.Out[3], a.Out[1], a.Out[2], a.Out[4], a.In[3], tokens, a.Index(axes))
 		}
 		x.Table(spread, kept)
 		counts, padded := data[int32](a.Out[1]), data[int32](a.Out[2])
@@ -183,8 +183,8 @@ func (p CopiesOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}})
 }
 
-// spreadChoices returns i32[T,K]: the copy for each pair of the whole batch, -1 for others.
-func (p CopiesOp) spreadChoices(e *lowering.Emitter, routing *graph.Value, axes []string, copies lowering.Buf) (lowering.Buf, error) {
+// replicaChoices returns i32[T,K] of the whole batch: the replica of each kept pair, -1 for others.
+func (p CopiesOp) replicaChoices(e *lowering.Emitter, routing *graph.Value, axes []string, copies lowering.Buf) (lowering.Buf, error) {
 	chosen, err := p.layer().chosen(e, routing, axes)
 	if err != nil {
 		return chosen, err
@@ -199,8 +199,8 @@ func (p CopiesOp) spreadChoices(e *lowering.Emitter, routing *graph.Value, axes 
 	}})
 }
 
-// index returns the index of the copies in argument i. All ranks have the same copies, and so
-// the same error.
+// index returns the index of the replicas in argument i. All ranks have the same replicas and
+// return the same error.
 func (p CopiesOp) index(a *exec.Args, i int) (ep.CopyIndex, error) {
 	copies := ep.Copies(data[int32](a.In[i]))
 	x := ep.CopyIndex{First: exec.Make[int32](a, p.Experts+1), Order: exec.Make[int32](a, len(copies))}

@@ -17,10 +17,10 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// DispatchOp brings tokens to the ranks of their experts: one row per routed
-// (token, choice) pair, in the order (expert, token, choice). A token's row travels once
-// to each rank that has experts for it. With a second argument the weights of the pairs
-// travel along. Dispatch is linear; its transpose is CombineOp.
+// DispatchOp sends tokens to the ranks of their experts: one row per routed
+// (token, choice) pair, in the order (expert, token, choice). A token's row is sent once
+// to each rank holding experts for it. A second argument adds the weights of the pairs.
+// Dispatch is linear; its transpose is CombineOp.
 type DispatchOp struct {
 	Experts  int
 	Capacity int
@@ -36,23 +36,24 @@ var (
 	_ lowering.RowCounter = DispatchOp{}
 )
 
-// Dispatch returns the rows of r's experts in expert order: tokens[t] once for every
-// choice of token t that r keeps. Rows past an expert's count are zero. tokens is
-// [..,H] with the leading dimensions of the choices.
+// Dispatch returns rows in expert order: tokens[t] once for every choice of token t
+// kept by r. Rows past an expert's count are zero. tokens is [..,H] with the leading
+// dimensions of the choices.
 func Dispatch(r Prepared, tokens *graph.Value) *graph.Value {
 	graph.Helper()
 	return graph.Apply1(r.Op.dispatch(), r.batch(tokens), r.Value)
 }
 
-// DispatchWeighted is Dispatch that also dispatches weights [..,K], one for each pair:
-// the second result holds the weight of every row.
+// DispatchWeighted is Dispatch with weights [..,K], one per pair. The second result holds
+// the weight of every row.
 func DispatchWeighted(r Prepared, tokens, weights *graph.Value) (rows, rowWeights *graph.Value) {
 	graph.Helper()
 	out := graph.Apply(r.Op.dispatch(), r.batch(tokens), r.batch(weights), r.Value)
 	return out[0], out[1]
 }
 
-// batch returns x with its leading dimensions, those of the choices, merged into one.
+// batch returns x with its leading dimensions merged into one. They must be the leading
+// dimensions of the choices.
 func (r Prepared) batch(x *graph.Value) *graph.Value {
 	graph.Helper()
 	lead := r.chosen.Type.Shape[:r.chosen.Rank()-1]
@@ -70,7 +71,7 @@ func (p DispatchOp) layer() epLayer {
 		axis = defaultAxis
 	}
 	wire := p.Wire
-	if wire.IsF8() { // which concerns only rows of a combine, see CombineOp.Lower
+	if wire.IsF8() { // applies to rows of a combine only, see CombineOp.Lower
 		wire = graph.NoDType
 	}
 	return epLayer{ep.Layer{Experts: p.Experts, Capacity: p.Capacity, Align: p.Align}, p.Receive, axis, p.Exchange, wire}
@@ -126,9 +127,9 @@ func (p DispatchOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error)
 	return append(out, nil), nil
 }
 
-// transpose returns the combine of cotangents. They come home unrounded, whatever the rows of the
-// layer do: in training with 8 bits DeepSeek-V3, too, keeps what combines move in bf16
-// (DeepSeek-V3 Technical Report, 2024, section 3.3.3).
+// transpose returns the combine of cotangents. They return unrounded, even if the layer's rows
+// return in 8 bits. DeepSeek-V3's training in 8 bits likewise keeps combines in bf16 (DeepSeek-V3
+// Technical Report, 2024, section 3.3.3).
 func (p DispatchOp) transpose() CombineOp {
 	if p.Wire.IsF8() {
 		p.Wire = graph.NoDType
@@ -149,10 +150,10 @@ func (p DispatchOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 		return dec, err
 	}
 	l := p.layer()
-	if err := l.madeFor(c.Eqn.In[n-1].Origin()); err != nil {
+	if err := l.checkLayer(c.Eqn.In[n-1].Origin()); err != nil {
 		return dec, err
 	}
-	if err := l.ranged(c.Mesh); err != nil {
+	if err := l.checkRanges(c.Mesh); err != nil {
 		return dec, err
 	}
 	if sharding.Over(dec.In[0].At(1), l.axis) {
@@ -166,7 +167,7 @@ func (p DispatchOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return dec, nil
 }
 
-// RowCounts returns the number of rows that this rank holds of each of its experts.
+// RowCounts returns the number of this rank's rows for each of its experts.
 func (p DispatchOp) RowCounts(e *lowering.Emitter, rows sharding.Spec) (lowering.Buf, error) {
 	return p.layer().counts(e, rows.Ragged.Routing, rows.Ragged.Tokens, rows.Ragged.Rows)
 }
@@ -174,9 +175,9 @@ func (p DispatchOp) RowCounts(e *lowering.Emitter, rows sharding.Spec) (lowering
 // ZoneAlign returns the alignment of the experts' zones.
 func (p DispatchOp) ZoneAlign() int { return p.Align }
 
-// Lower packs the rows that leave by destination, exchanges them, and puts the rows that
-// arrived in expert order. Where no rows travel, because the rank has all experts or all
-// ranks with experts have its tokens, Lower copies the rank's rows in expert order.
+// Lower packs rows by destination, exchanges them, and permutes the received rows into
+// expert order. If no rows travel, because the rank has all experts or its tokens are
+// replicated over the ranks holding experts, Lower permutes the rank's own tokens.
 func (p DispatchOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	l := p.layer()
 	axes, rows := out[0].Spec.Ragged.Tokens, out[0].Spec.Ragged.Rows
@@ -184,58 +185,58 @@ func (p DispatchOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	payload := in[:len(in)-1]
 	k := routing.Type.Shape[1]
 	if !l.travels(e.Mesh, axes) {
-		o, err := l.order(e, routing, axes, rows)
+		o, err := l.localOrder(e, routing, axes, rows)
 		if err != nil {
 			return err
 		}
-		return p.place(e, out, payload, payload[0], o.from, o.choice)
+		return p.placeRows(e, out, payload, payload[0], o.from, o.choice)
 	}
 	if l.machines(e.Mesh, axes) > 1 {
-		return p.dispatchThrough(e, routing, axes, out, payload)
+		return p.dispatchThroughMachines(e, routing, axes, out, payload)
 	}
-	came, err := l.sendInline(e, routing, axes, payload)
+	inline, err := l.sendInline(e, routing, axes, payload)
 	if err != nil {
 		return err
 	}
-	j, err := l.journey(e, routing, axes, rows)
+	x, err := l.rowExchange(e, routing, axes, rows)
 	if err != nil {
 		return err
 	}
-	if came.sent {
-		from, err := came.through(e, j)
+	if inline.sent {
+		from, err := inline.zoneRows(e, x)
 		if err != nil {
 			return err
 		}
-		return p.place(e, out, payload, came.got, from, j.choice)
+		return p.placeRows(e, out, payload, inline.got, from, x.choice)
 	}
-	// A row has the weights of all choices of its token.
+	// A row carries the weights of all choices of its token.
 	types := rowTypes(bufTypes(payload), k)
 	size := bytesOf(types)
-	leave := j.out.Type.Len()
-	send, got := e.Packed(leave, types...), e.Packed(j.room, types...)
-	if err := packTokens(e, send, payload, j.out); err != nil {
+	maxSent := x.sent.Type.Len()
+	send, got := e.Packed(maxSent, types...), e.Packed(x.capacity, types...)
+	if err := packTokens(e, send, payload, x.sent); err != nil {
 		return err
 	}
-	l.exchangeRows(e, l.axis, got, send, j.sizes, size, leave, false)
-	return p.place(e, out, payload, got, j.from, j.choice)
+	l.exchangeRows(e, l.axis, got, send, x.sizes, size, maxSent, false)
+	return p.placeRows(e, out, payload, got, x.from, x.choice)
 }
 
-// packTokens emits the packing of the rows of tokens i32[rows], of which those behind the last are
-// -1.
+// packTokens emits the packing of the rows of tokens i32[rows]. Unused elements at its end are -1.
 func packTokens(e *lowering.Emitter, send lowering.Buf, payload []lowering.Buf, tokens lowering.Buf) error {
-	leave, size := send.Type.Shape[0], send.Type.Shape[1]
+	rows, size := send.Type.Shape[0], send.Type.Shape[1]
 	return e.Emit(lowering.KernelSpec{Op: ops.EPPack, Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], tokens), Kernel: func(a *exec.Args) error {
 		n := len(a.In) - 1
-		from := tokensIn(a.In[:n])
-		to := inPacked(a.Out[0], from.values.size, from.values.size, from.weights.size)
-		exec.Share(a, leave, movedGrain(size), rowMove{to: to, from: from, at: data[int32](a.In[n])})
+		from := tokenLayout(a.In[:n])
+		to := packedLayout(a.Out[0], from.values.size, from.values.size, from.weights.size)
+		exec.Share(a, rows, movedGrain(size), rowMove{to: to, from: from, at: data[int32](a.In[n])})
 		return nil
 	}})
 }
 
-// tokensIn locates the payload of tokens. The weights of all choices of a token are one part.
-func tokensIn(payload []array.Array) places {
-	p := inArrays(payload, 1)
+// tokenLayout locates the payload of tokens, treating the weights of all choices of a token as one
+// element.
+func tokenLayout(payload []array.Array) rowLayout {
+	p := arrayLayout(payload, 1)
 	if len(payload) == 2 {
 		p.weights.stride *= payload[1].Type.Shape[1]
 		p.weights.size = p.weights.stride
@@ -243,56 +244,55 @@ func tokensIn(payload []array.Array) places {
 	return p
 }
 
-// place emits the copies of rows x in expert order. from says which row of x each row of the zones is, and choice
-// which of its weights it has. x is packed rows that have arrived, or the tokens, whose weights are an array of
-// their own.
-func (p DispatchOp) place(e *lowering.Emitter, out, payload []lowering.Buf, x, from, choice lowering.Buf) error {
+// placeRows emits the gather of rows x into expert order. Row i becomes row from[i] of x, with that row's weight
+// number choice[i]. x is the packed rows received or, with the weights in a separate array, the tokens.
+func (p DispatchOp) placeRows(e *lowering.Emitter, out, payload []lowering.Buf, x, from, choice lowering.Buf) error {
 	rows := out[0].Spec.Ragged
 	counts, err := p.layer().counts(e, rows.Routing, rows.Tokens, rows.Rows)
 	if err != nil {
 		return err
 	}
-	in, own := []lowering.Buf{x, from, counts}, x.ID == payload[0].ID
+	in, local := []lowering.Buf{x, from, counts}, x.ID == payload[0].ID
 	if len(payload) == 2 {
 		in = append(in, choice)
-		if own {
+		if local {
 			in = append(in, payload[1])
 		}
 	}
 	return e.Emit(lowering.KernelSpec{Op: ops.EPPlace, Out: out, In: in, Kernel: func(a *exec.Args) error {
-		m := rowMove{to: inArrays(a.Out, 1), at: data[int32](a.In[1])}
+		m := rowMove{to: arrayLayout(a.Out, 1), at: data[int32](a.In[1])}
 		if len(a.Out) == 2 {
 			m.choice = data[int32](a.In[3])
 		}
 		switch v := m.to.values.size; {
-		case !own:
-			m.from = inPacked(a.In[0], v, v, m.to.weights.size)
+		case !local:
+			m.from = packedLayout(a.In[0], v, v, m.to.weights.size)
 		case len(a.Out) == 2:
 			w := a.In[4]
-			m.from = inArrays([]array.Array{a.In[0], w}, w.Type.Shape[1])
+			m.from = arrayLayout([]array.Array{a.In[0], w}, w.Type.Shape[1])
 		default:
-			m.from = inArrays(a.In[:1], 1)
+			m.from = arrayLayout(a.In[:1], 1)
 		}
 		exec.Share(a, min(len(m.at), a.Out[0].Type.Shape[0]), movedGrain(m.to.values.size+m.to.weights.size), m)
 		return nil
 	}})
 }
 
-// exchangeRows emits the all_to_all over an axis, or a level of it, of rows of size bytes, of which
-// a rank contributes at most `leave`, or on the way home takes back. sizes i32[2,members] is how many
-// rows leave for each member and arrive from it, and back says that the rows are on the way home.
-func (l epLayer) exchangeRows(e *lowering.Emitter, axis string, out, in, sizes lowering.Buf, size, leave int, back bool) {
-	e.EmitCollective(lowering.CollectiveSpec{Op: ops.AllToAll, Axes: []string{axis}, DType: graph.U8, Bytes: int64(leave) * int64(size),
+// exchangeRows emits the all_to_all of rows of size bytes over an axis, or a level of it. sizes
+// i32[2,members] holds the number of rows dispatched to each member and received from it. back selects the
+// return path, swapping the two. A rank dispatches, or gets back, at most maxSent rows.
+func (l epLayer) exchangeRows(e *lowering.Emitter, axis string, out, in, sizes lowering.Buf, size, maxSent int, back bool) {
+	e.EmitCollective(lowering.CollectiveSpec{Op: ops.AllToAll, Axes: []string{axis}, DType: graph.U8, Bytes: int64(maxSent) * int64(size),
 		Out: []lowering.Buf{out}, In: []lowering.Buf{in, sizes}, Travels: true,
 		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
 			sizes := data[int32](a.In[1])
-			home, away := sizes[:len(sizes)/2], sizes[len(sizes)/2:]
+			send, recv := sizes[:len(sizes)/2], sizes[len(sizes)/2:]
 			if back {
-				home, away = away, home
-			} else if arrive, room := sumOf(away), a.Out[0].Type.Shape[0]; arrive > room {
-				return DispatchOp{}.NoRoom(arrive, room)
+				send, recv = recv, send
+			} else if arrive, capacity := sumOf(recv), a.Out[0].Type.Shape[0]; arrive > capacity {
+				return DispatchOp{}.NoRoom(arrive, capacity)
 			}
-			return g.AllToAll(ctx, c, parcelsOf(a, a.Out[0], away, size), parcelsOf(a, a.In[0], home, size))
+			return g.AllToAll(ctx, c, memberSlicesOf(a, a.Out[0], recv, size), memberSlicesOf(a, a.In[0], send, size))
 		}})
 }
 

@@ -15,34 +15,34 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Where choices travel with the rows, they are not gathered before. Every rank sends every
-// other member of its group a segment with room for all of its tokens, so that sizes are known.
-// Behind each row stand the number of the token and its choices; number -1 ends a segment. The
-// rank that receives them learns what it has to know of other ranks' choices: those of the tokens
-// whose rows it has.
+// Rows may carry their choices, replacing the all_gather of choices. Counts are then unknown before
+// the exchange, so every rank sends every other member of its group a segment of fixed size, with a
+// capacity of all of its tokens. Each row is followed by a trailer: the token's number and choices.
+// Number -1 ends a segment. The receiver learns the choices of the tokens it receives, and needs no
+// others.
 
-// gatherBytes is how many bytes one exchange more costs as much as: what a rank sends while it
-// waits for the others. Between processes on one machine an all_gather of some numbers takes about
-// as long as 16 KiB more in an all_to_all, and over a network longer.
+// gatherBytes is the payload with a transfer time equal to one additional exchange. Between processes
+// on one machine, an all_gather of a few numbers takes about as long as 16 KiB more in an all_to_all,
+// and over a network longer.
 const gatherBytes = 16 << 10
 
-// inline reports whether rows travel with their choices: in segments that together have at most
-// as many bytes as the rows that may leave a rank otherwise, or only gatherBytes more. A rank then
-// sends all of its tokens to each of the other members, where otherwise a token goes to as many
-// members as it has choices at most. payload is the types of the rows that travel first.
+// inline reports whether rows should carry their choices: if all segments of a rank exceed the most
+// bytes of rows sent otherwise by at most gatherBytes. Segments have a row per token for each other
+// member; otherwise a token is sent to at most min(n, k) of the n members. payload holds the types of
+// the first rows sent.
 func (l epLayer) inline(m sharding.Mesh, axes []string, payload []graph.Type, tokens, k int) bool {
 	n, segment := l.members(m, axes), m.Cuts(axes, tokens).Largest()
-	if n == 1 || l.machines(m, axes) > 1 { // a row would travel to each rank of a machine
+	if n == 1 || l.machines(m, axes) > 1 { // segments address ranks, not machines
 		return false
 	}
 	row := bytesOf(rowTypes(payload, k))
-	with := row + bytesOf([]graph.Type{noteType(payload, k)})
+	with := row + bytesOf([]graph.Type{trailerType(payload, k)})
 	return (n-1)*segment*with <= min(n, k)*segment*row+gatherBytes
 }
 
-// noteType returns the type of what stands behind a row: the number of the token and its choices.
-// Rows of elements of 8 bytes begin at multiples of 8.
-func noteType(payload []graph.Type, k int) graph.Type {
+// trailerType returns the type of a row's trailer: the number of the token and its choices. If
+// elements have 8 bytes, it is padded to a multiple of 8.
+func trailerType(payload []graph.Type, k int) graph.Type {
 	n := 1 + k
 	if payload[0].DType.Size() == 8 {
 		n += n % 2
@@ -50,15 +50,15 @@ func noteType(payload []graph.Type, k int) graph.Type {
 	return graph.T(graph.I32, n)
 }
 
-// alone reports whether ep_prepare, whose tokens are split over axes, needs nothing from other
-// ranks but the sums of their counts: nothing can be dropped, only the layer's own operations use
-// the routing, and the first rows, if they travel, do so with their choices.
-func (p PrepareOp) alone(e *lowering.Emitter, axes []string) bool {
+// preparesLocally reports whether ep_prepare, with tokens split over axes, needs no values of other
+// ranks except the sums of counts: nothing can be dropped, only the layer's own operations use the
+// routing, and the first rows stay on their rank or carry their choices.
+func (p PrepareOp) preparesLocally(e *lowering.Emitter, axes []string) bool {
 	l, t, out := p.layer(), e.Eqn.In[0].Type.Shape, e.Eqn.Out
 	if e.Mesh.Parts(axes) == 1 || l.limits(e.Mesh, axes) && p.Receive < l.groupTokens(e.Mesh, axes, t[0]) {
 		return false
 	}
-	demand := t[0] * t[1] // the most pairs that choose one expert
+	demand := t[0] * t[1] // upper bound of an expert's pairs
 	if distinct(out[0]) {
 		demand = t[0]
 	}
@@ -69,7 +69,7 @@ func (p PrepareOp) alone(e *lowering.Emitter, axes []string) bool {
 	if result {
 		return false
 	}
-	sent := !l.travels(e.Mesh, axes) // whether no rows need the choices of other ranks
+	sent := !l.travels(e.Mesh, axes) // whether rows need no further choices of other ranks
 	for _, q := range users {
 		switch q.Prim.(type) {
 		case DispatchOp:
@@ -78,7 +78,7 @@ func (p PrepareOp) alone(e *lowering.Emitter, axes []string) bool {
 			}
 			sent = true
 		case CombineOp, groupedMatMulOp, groupedOuterOp, groupedScaledMatMulOp, groupedAffineMatMulOp:
-			// They read the experts of pairs and not the places in queues.
+			// These read the experts of pairs, but not the positions in queues.
 		default:
 			return false
 		}
@@ -94,11 +94,11 @@ func argTypes(args []*graph.Value) []graph.Type {
 	return t
 }
 
-// prepareAlone computes the routing of this rank's tokens. The place of a pair in its queue is
-// that among the pairs of this rank. Of the table, if rows do not travel, only this rank's row is
-// read. The numbers of the experts' pairs, where something reads them, are one sum over the ranks,
-// for which rows need not wait, and which is joined with those of other layers.
-func (p PrepareOp) prepareAlone(e *lowering.Emitter, axes []string, out []lowering.Buf, idx lowering.Buf) error {
+// prepareLocal computes the routing of this rank's tokens, with positions among the pairs of this
+// rank. If rows stay on their rank, only the rank's own row of the table is read, and the others are
+// zero. If counts are used, they are one all_sum, overlapping with the rows' exchange and joined with
+// the sums of other layers.
+func (p PrepareOp) prepareLocal(e *lowering.Emitter, axes []string, out []lowering.Buf, idx lowering.Buf) error {
 	tokens, totals := e.Eqn.In[0].Type.Shape[0], out[2:]
 	out = out[:2:2]
 	if l := p.layer(); !l.travels(e.Mesh, axes) {
@@ -149,30 +149,30 @@ func (p PrepareOp) prepareAlone(e *lowering.Emitter, axes []string, out []loweri
 	}})
 }
 
-// inlined is rows that have arrived with their choices.
-type inlined struct {
-	sent bool // false if all choices were known before, or are gathered
+// inlineRows holds rows received with their choices.
+type inlineRows struct {
+	sent bool // false if the choices were known before, or are gathered
 	got  lowering.Buf
-	at   lowering.Buf // i32[rows that arrive]: where each of them lies in got
+	at   lowering.Buf // i32[received rows]: the row's index in got
 }
 
-// sendInline emits the exchange of rows and choices, unless the choices are known already or the
-// rows had better travel without them, and keeps the choices for the layer.
-func (l epLayer) sendInline(e *lowering.Emitter, routing *graph.Value, axes []string, payload []lowering.Buf) (came inlined, err error) {
+// sendInline emits the exchange of rows and choices, and keeps the choices for the layer. It does
+// nothing if the choices are known already, or if gathering them takes less time.
+func (l epLayer) sendInline(e *lowering.Emitter, routing *graph.Value, axes []string, payload []lowering.Buf) (rows inlineRows, err error) {
 	if !l.inline(e.Mesh, axes, bufTypes(payload), routing.Type.Shape[0], routing.Type.Shape[1]) {
-		return came, nil
+		return rows, nil
 	}
 	_, err = e.Memo(l.key(routing, axes, "chosen"), func() (lowering.Buf, error) {
-		came.sent = true
-		return l.inlineChoices(e, routing, axes, payload, &came)
+		rows.sent = true
+		return l.inlineChoices(e, routing, axes, payload, &rows)
 	})
-	return came, err
+	return rows, err
 }
 
-// inlineChoices exchanges rows and choices, and returns chosen i32[T,K]: the choices of this
-// rank's tokens and of those whose rows have arrived, and -1 for all others. Rows for experts of
-// the rank itself do not travel.
-func (l epLayer) inlineChoices(e *lowering.Emitter, routing *graph.Value, axes []string, payload []lowering.Buf, came *inlined) (lowering.Buf, error) {
+// inlineChoices exchanges rows and choices, setting received. It returns chosen i32[T,K]: the choices
+// of this rank's own tokens and of the received tokens, -1 for all others. Rows for the rank's own
+// experts are copied, not sent.
+func (l epLayer) inlineChoices(e *lowering.Emitter, routing *graph.Value, axes []string, payload []lowering.Buf, received *inlineRows) (lowering.Buf, error) {
 	r, err := l.routing(e, routing, axes)
 	if err != nil {
 		return lowering.Buf{}, err
@@ -180,11 +180,11 @@ func (l epLayer) inlineChoices(e *lowering.Emitter, routing *graph.Value, axes [
 	all, k, n := routing.Type.Shape[0], routing.Type.Shape[1], l.members(e.Mesh, axes)
 	tokens, experts := e.Mesh.Cuts(axes, all), l.experts(e.Mesh)
 	segment := tokens.Largest() // rows
-	types := append(rowTypes(bufTypes(payload), k), noteType(bufTypes(payload), k))
+	types := append(rowTypes(bufTypes(payload), k), trailerType(bufTypes(payload), k))
 	size := bytesOf(types)
-	tail := size - bytesOf(types[len(types)-1:])
+	trailerAt := size - bytesOf(types[len(types)-1:])
 	send := e.Packed((n-1)*segment, types...)
-	came.got = e.Packed(n*segment, types...)
+	received.got = e.Packed(n*segment, types...)
 	rows := append(payload[:len(payload):len(payload)], r)
 	if err := e.Emit(lowering.KernelSpec{Op: ops.EPPackInline, Out: []lowering.Buf{send}, In: rows, Kernel: func(a *exec.Args) error {
 		g, member := l.group(a, axes, experts)
@@ -196,16 +196,16 @@ func (l epLayer) inlineChoices(e *lowering.Emitter, routing *graph.Value, axes [
 		g.RowsOut(order, rows, nil, own, k, exec.Make[int32](a, 2*n))
 		at := exec.MakeDirty[int32](a, (n-1)*segment)
 		fillSegments(at, order, rows, member, segment)
-		from := tokensIn(a.In[:len(a.In)-1])
+		from := tokenLayout(a.In[:len(a.In)-1])
 		values := from.values.size
-		exec.Share(a, len(at), movedGrain(size), rowMove{to: inPacked(a.Out[0], values, values, from.weights.size), from: from, at: at, clear: true})
+		exec.Share(a, len(at), movedGrain(size), rowMove{to: packedLayout(a.Out[0], values, values, from.weights.size), from: from, at: at, clear: true})
 		for i, t := range at {
-			row := packed(a.Out[0], i)[values+from.weights.size:]
-			clear(row) // rows of this rank may be shorter than those of others
-			note := row[len(row)-size+tail:]
-			if binary.LittleEndian.PutUint32(note, uint32(t)); t >= 0 {
+			row := packedRow(a.Out[0], i)[values+from.weights.size:]
+			clear(row) // this rank may have fewer columns than the packed row
+			trailer := row[len(row)-size+trailerAt:]
+			if binary.LittleEndian.PutUint32(trailer, uint32(t)); t >= 0 {
 				for c, x := range own[int(t)*k : int(t+1)*k] {
-					binary.LittleEndian.PutUint32(note[4*(1+c):], uint32(x))
+					binary.LittleEndian.PutUint32(trailer[4*(1+c):], uint32(x))
 				}
 			}
 		}
@@ -214,38 +214,38 @@ func (l epLayer) inlineChoices(e *lowering.Emitter, routing *graph.Value, axes [
 		return lowering.Buf{}, err
 	}
 	e.EmitCollective(lowering.CollectiveSpec{Op: ops.AllToAll, Axes: []string{l.axis}, DType: graph.U8, Bytes: int64((n-1)*segment) * int64(size),
-		Out: []lowering.Buf{came.got}, In: append([]lowering.Buf{send}, rows...), Travels: true,
+		Out: []lowering.Buf{received.got}, In: append([]lowering.Buf{send}, rows...), Travels: true,
 		Exchange: func(ctx context.Context, cg collective.Group, c collective.Call, a *exec.Args) error {
 			g, member := l.group(a, axes, experts)
-			there, here := exec.Make[int32](a, n), exec.Make[int32](a, n)
+			sendRows, recvRows := exec.Make[int32](a, n), exec.Make[int32](a, n)
 			for m := range n {
-				there[m], here[m] = int32(segment), int32(segment)
+				sendRows[m], recvRows[m] = int32(segment), int32(segment)
 			}
-			there[member] = 0
-			got := parcelsOf(a, a.Out[0], here, size)
+			sendRows[member] = 0
+			got := memberSlicesOf(a, a.Out[0], recvRows, size)
 			got[member] = nil
-			if err := cg.AllToAll(ctx, c, got, parcelsOf(a, a.In[0], there, size)); err != nil {
+			if err := cg.AllToAll(ctx, c, got, memberSlicesOf(a, a.In[0], sendRows, size)); err != nil {
 				return err
 			}
 			own, err := l.ownChoices(a, a.In[len(a.In)-1])
 			if err != nil {
 				return err
 			}
-			from, at := tokensIn(a.In[1:len(a.In)-1]), exec.Make[int32](a, segment)[:0]
+			from, at := tokenLayout(a.In[1:len(a.In)-1]), exec.Make[int32](a, segment)[:0]
 			for t := range len(own) / k {
 				if g.Comes(own[t*k:(t+1)*k], member) {
 					at = append(at, int32(t))
 				}
 			}
-			stay := rowMove{to: inPacked(a.Out[0], from.values.size, from.values.size, from.weights.size), from: from, at: at}
-			stay.to.values.first += member * segment * size
-			stay.to.weights.first += member * segment * size
-			stay.Piece(0, len(at))
+			local := rowMove{to: packedLayout(a.Out[0], from.values.size, from.values.size, from.weights.size), from: from, at: at}
+			local.to.values.first += member * segment * size
+			local.to.weights.first += member * segment * size
+			local.Piece(0, len(at))
 			return nil
 		}})
 	chosen := e.Temp(graph.T(graph.I32, all, k))
-	came.at = e.Temp(graph.T(graph.I32, n*segment))
-	return chosen, e.Emit(lowering.KernelSpec{Op: ops.EPArrived, Out: []lowering.Buf{chosen, came.at}, In: []lowering.Buf{came.got, r}, Kernel: func(a *exec.Args) error {
+	received.at = e.Temp(graph.T(graph.I32, n*segment))
+	return chosen, e.Emit(lowering.KernelSpec{Op: ops.EPArrived, Out: []lowering.Buf{chosen, received.at}, In: []lowering.Buf{received.got, r}, Kernel: func(a *exec.Args) error {
 		g, member := l.group(a, axes, experts)
 		chosen, at := data[int32](a.Out[0]), data[int32](a.Out[1])
 		for i := range chosen {
@@ -274,8 +274,8 @@ func (l epLayer) inlineChoices(e *lowering.Emitter, routing *graph.Value, axes [
 				continue
 			}
 			for ; row < (m+1)*segment; row++ {
-				note := packed(a.In[0], row)[tail:]
-				t := first + int(int32(binary.LittleEndian.Uint32(note)))
+				trailer := packedRow(a.In[0], row)[trailerAt:]
+				t := first + int(int32(binary.LittleEndian.Uint32(trailer)))
 				if t < first {
 					break
 				}
@@ -283,7 +283,7 @@ func (l epLayer) inlineChoices(e *lowering.Emitter, routing *graph.Value, axes [
 					return DispatchOp{}.NoToken(row-m*segment, m, t-first, end-first)
 				}
 				for c := range k {
-					chosen[t*k+c] = int32(binary.LittleEndian.Uint32(note[4*(1+c):]))
+					chosen[t*k+c] = int32(binary.LittleEndian.Uint32(trailer[4*(1+c):]))
 				}
 				arrive(row)
 			}
@@ -293,8 +293,8 @@ func (l epLayer) inlineChoices(e *lowering.Emitter, routing *graph.Value, axes [
 	}})
 }
 
-// ownChoices returns the experts of a rank's routing i32[tokens,K,2], which may come from
-// elsewhere than ep_prepare.
+// ownChoices returns the experts of a rank's routing i32[tokens,K,2]. It checks them, because
+// the routing may not be made by ep_prepare.
 func (l epLayer) ownChoices(a *exec.Args, routing array.Array) ([]int32, error) {
 	r := data[int32](routing)
 	own := exec.Make[int32](a, len(r)/2)
@@ -306,11 +306,11 @@ func (l epLayer) ownChoices(a *exec.Args, routing array.Array) ([]int32, error) 
 	return own, nil
 }
 
-// through returns i32[rows of the zones]: for every row of the zones the row of got that fills
-// it, -1 for rows that belong to no pair.
-func (came *inlined) through(e *lowering.Emitter, j journey) (lowering.Buf, error) {
-	from := e.Temp(j.from.Type)
-	return from, e.Emit(lowering.KernelSpec{Op: ops.EPFromSegments, Out: []lowering.Buf{from}, In: []lowering.Buf{j.from, came.at}, Kernel: func(a *exec.Args) error {
+// zoneRows returns i32[rows in expert order]: for every row, the row of got filling it, -1 for
+// rows without a pair.
+func (r *inlineRows) zoneRows(e *lowering.Emitter, x rowExchange) (lowering.Buf, error) {
+	from := e.Temp(x.from.Type)
+	return from, e.Emit(lowering.KernelSpec{Op: ops.EPFromSegments, Out: []lowering.Buf{from}, In: []lowering.Buf{x.from, r.at}, Kernel: func(a *exec.Args) error {
 		from, at := data[int32](a.Out[0]), data[int32](a.In[1])
 		for i, j := range data[int32](a.In[0]) {
 			if from[i] = j; j >= 0 {
@@ -321,8 +321,8 @@ func (came *inlined) through(e *lowering.Emitter, j journey) (lowering.Buf, erro
 	}})
 }
 
-// fillSegments sets at to the token of every row of the segments of the other members, -1 behind the last row of a
-// segment. order has the tokens that leave for each member, rows[member] of them.
+// fillSegments sets at to the token of every row in the segments for the other members, -1 after the last row of a
+// segment. order has the tokens sent to each member, rows[member] of them.
 func fillSegments(at, order, rows []int32, member, segment int) {
 	for m, n := range rows {
 		for i := range segment {

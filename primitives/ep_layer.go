@@ -12,17 +12,16 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// defaultAxis is the mesh axis that splits the experts of a layer that names no
-// other axis.
+// defaultAxis is the mesh axis splitting the experts, unless a layer names another axis.
 const defaultAxis = "ep"
 
-// epLayer is what the primitives of one MoE layer have in common.
+// epLayer holds the parameters common to the primitives of one MoE layer.
 type epLayer struct {
 	ep.Layer
-	receive int
-	axis    string
-	home    ep.Exchange
-	wire    graph.DType
+	receive  int
+	axis     string
+	exchange ep.Exchange
+	wire     graph.DType
 }
 
 func (l epLayer) String() string {
@@ -30,8 +29,8 @@ func (l epLayer) String() string {
 	if l.receive > 0 {
 		s += fmt.Sprintf(" receive=%d", l.receive)
 	}
-	if l.home != ep.Rows {
-		s += fmt.Sprintf(" exchange=%q", string(l.home))
+	if l.exchange != ep.Rows {
+		s += fmt.Sprintf(" exchange=%q", string(l.exchange))
 	}
 	if l.wire != graph.NoDType {
 		s += " wire=" + l.wire.String()
@@ -39,10 +38,10 @@ func (l epLayer) String() string {
 	return s
 }
 
-// check returns an error if tokens × choices cannot be routed, or if the layer's rows
-// cannot come home as it says.
+// check returns an error if tokens × choices cannot be routed, or if the layer's exchange or
+// wire type is invalid.
 func (l epLayer) check(tokens, choices int) error {
-	if err := l.home.Validate(); err != nil {
+	if err := l.exchange.Validate(); err != nil {
 		return err
 	}
 	if l.receive < 0 {
@@ -51,7 +50,7 @@ func (l epLayer) check(tokens, choices int) error {
 	switch l.wire {
 	case graph.NoDType:
 	case graph.F32, graph.BF16, graph.F16:
-		if l.home != ep.Sum {
+		if l.exchange != ep.Sum {
 			return fmt.Errorf("wire=%s without exchange=%q; rows travel as they are, or in 8 bits", l.wire, string(ep.Sum))
 		}
 	default:
@@ -60,8 +59,8 @@ func (l epLayer) check(tokens, choices int) error {
 	return l.Check(tokens, choices)
 }
 
-// dispatchOf returns the operation that dispatches rows by a routing that ep_prepare or
-// ep_copies made.
+// dispatchOf returns the operation dispatching rows by a routing made by ep_prepare or
+// ep_copies.
 func dispatchOf(routing *graph.Value) (d DispatchOp, ok bool) {
 	if routing.Def == nil {
 		return d, false
@@ -75,31 +74,31 @@ func dispatchOf(routing *graph.Value) (d DispatchOp, ok bool) {
 	return d, false
 }
 
-// madeFor returns an error if ep_prepare or ep_copies made the routing for another layer.
-func (l epLayer) madeFor(routing *graph.Value) error {
+// checkLayer returns an error if ep_prepare or ep_copies made the routing for another layer.
+func (l epLayer) checkLayer(routing *graph.Value) error {
 	if d, ok := dispatchOf(routing); ok && d.layer() != l {
 		return fmt.Errorf("%v, but the routing was made by %s with %v; give both the same", l, routing.Def.Prim.Name(), d.layer())
 	}
 	return nil
 }
 
-// ranged returns an error if the mesh has ranges for another number of experts.
-func (l epLayer) ranged(m sharding.Mesh) error {
+// checkRanges returns an error if the mesh has ranges for another number of experts.
+func (l epLayer) checkRanges(m sharding.Mesh) error {
 	if r := m.Ranges(l.axis); r != nil && r.Len() != l.Experts {
 		return fmt.Errorf("%d experts over axis %s, whose ranges %s are for %d; give ranges for %d, or the number of ranks", l.Experts, l.axis, r, r.Len(), l.Experts)
 	}
 	return nil
 }
 
-// experts returns which experts each rank along their axis holds.
+// experts returns the split of the experts over the ranks along their axis.
 func (l epLayer) experts(m sharding.Mesh) ep.Split { return m.Cuts(l.expertAxes(m), l.Experts) }
 
-// owners returns the number of ranks among which the experts are divided.
+// owners returns the number of ranks over which the experts are split.
 func (l epLayer) owners(m sharding.Mesh) int { return max(m.Size(l.axis), 1) }
 
-// members returns the number of ranks that exchange rows with each other, for tokens that
-// are split over axes. It is 1 if one rank has all experts, and if the tokens are whole over
-// the experts' axis: each rank then makes the rows of its own experts.
+// members returns the number of ranks exchanging rows with each other, for tokens split over
+// axes. It is 1 if one rank has all experts, and if the tokens are whole over the experts'
+// axis: each rank then gathers the rows of its own experts.
 func (l epLayer) members(m sharding.Mesh, axes []string) int {
 	if !sharding.Over(axes, l.axis) {
 		return 1
@@ -107,8 +106,8 @@ func (l epLayer) members(m sharding.Mesh, axes []string) int {
 	return l.owners(m)
 }
 
-// groupTokens returns the tokens of those ranks that exchange rows with each other, where
-// these are the most: of tokens that are split over axes.
+// groupTokens returns the number of tokens of the largest group of ranks exchanging rows, for
+// tokens split over axes.
 func (l epLayer) groupTokens(m sharding.Mesh, axes []string, tokens int) int {
 	cuts := m.Cuts(axes, tokens)
 	if !l.travels(m, axes) {
@@ -117,7 +116,7 @@ func (l epLayer) groupTokens(m sharding.Mesh, axes []string, tokens int) int {
 	most, sources := 0, make([]int, l.members(m, axes))
 	for rank := range m.Ranks() {
 		if l.sources(sources, m, rank, axes) > 0 {
-			continue // a group is known by its first member
+			continue // each group is counted at its first member
 		}
 		sum := 0
 		for _, s := range sources {
@@ -128,9 +127,9 @@ func (l epLayer) groupTokens(m sharding.Mesh, axes []string, tokens int) int {
 	return most
 }
 
-// rowsSpec returns the placement of the rows that routing puts in expert order, of
-// tokens that are split over axes. Every rank has room for what the one with the most experts
-// can receive in the group with the most tokens, of which it accepts l.receive rows.
+// rowsSpec returns the placement of rows in the expert order of routing, for tokens split over
+// axes. All ranks have the same capacity: the most rows that the rank with the most experts can
+// receive in the largest group, limited by l.receive.
 func (l epLayer) rowsSpec(m sharding.Mesh, axes []string, routing *graph.Value, layer graph.Primitive) sharding.Spec {
 	experts, each := l.experts(m).Largest(), routing.Type.Shape[1]
 	if distinct(routing) {
@@ -147,7 +146,8 @@ func (l epLayer) rowsSpec(m sharding.Mesh, axes []string, routing *graph.Value, 
 	}
 }
 
-// accepted returns how many rows of that many tokens, split over axes, a rank accepts at most.
+// accepted returns an upper bound of the rows that a rank accepts from a group with the given
+// number of tokens, split over axes.
 func (l epLayer) accepted(tokens int, m sharding.Mesh, axes []string) int {
 	if l.receive > 0 && l.travels(m, axes) {
 		return min(tokens, l.receive)
@@ -155,8 +155,8 @@ func (l epLayer) accepted(tokens int, m sharding.Mesh, axes []string) int {
 	return tokens
 }
 
-// distinct reports whether the tokens of a routing surely choose an expert only once each.
-// Then a rank with n experts has at most n rows for a token, and so has a rank with n copies.
+// distinct reports whether no token of a routing can choose an expert twice. A rank with n
+// experts, or n replicas, then has at most n rows for a token.
 func distinct(routing *graph.Value) bool {
 	if routing.Def == nil {
 		return false
@@ -175,7 +175,7 @@ func distinct(routing *graph.Value) bool {
 		case RouteOp, topKOp:
 			return true
 		case reshapeOp:
-			// Choices of tokens with several leading dimensions.
+			// Merges the leading dimensions of the choices.
 			if chosen.Rank() == 0 || in[0].Rank() == 0 || chosen.Dim(-1) != in[0].Dim(-1) {
 				return p.Distinct
 			}
@@ -188,15 +188,15 @@ func distinct(routing *graph.Value) bool {
 	return p.Distinct
 }
 
-// group returns the group of ranks that have the experts together with this rank, and this
-// rank's index in it, for tokens that are split over axes. experts is the split of the experts.
+// group returns this rank's group, the ranks that together hold the experts once, and the rank's
+// index in it, for tokens split over axes. experts is the split of the experts.
 func (l epLayer) group(a *exec.Args, axes []string, experts ep.Split) (ep.Group, int) {
 	g := ep.Group{Experts: experts, Sources: exec.Make[int](a, l.members(a.Mesh, axes))}
 	return g, l.sources(g.Sources, a.Mesh, a.Rank, axes)
 }
 
-// sources sets dst to the row of the layer's table that each member of the rank's group
-// has, or to the one row that all have, and returns the rank's index in the group.
+// sources sets dst to each member's row in the layer's table, for the members of the rank's group,
+// or to the one row of replicated tokens. It returns the rank's index in the group.
 func (l epLayer) sources(dst []int, m sharding.Mesh, rank int, axes []string) (member int) {
 	member = m.Index(rank, []string{l.axis})
 	if len(dst) == 1 {
@@ -209,17 +209,17 @@ func (l epLayer) sources(dst []int, m sharding.Mesh, rank int, axes []string) (m
 	return member
 }
 
-// Group returns the group of ranks that have the experts together with the given rank, and
-// the rank's index in it, for tokens that are split over axes.
+// Group returns the rank's group, the ranks that together hold the experts once, and the rank's
+// index in it, for tokens split over axes.
 func (p DispatchOp) Group(m sharding.Mesh, rank int, axes []string) (ep.Group, int) {
 	l := p.layer()
 	g := ep.Group{Experts: l.experts(m), Sources: make([]int, l.members(m, axes))}
 	return g, l.sources(g.Sources, m, rank, axes)
 }
 
-// Leaving returns the experts [lo, hi) for which the rank makes rows of its tokens, which
-// are split over axes: all experts, or the rank's own if every rank with experts has these
-// tokens.
+// Leaving returns the experts [lo, hi) for which the rank packs rows of its tokens, split over
+// axes: all experts or, if the tokens are replicated over the ranks holding experts, the rank's
+// own.
 func (p DispatchOp) Leaving(m sharding.Mesh, rank int, axes []string) (lo, hi int) {
 	return p.layer().leaving(m, rank, axes)
 }
@@ -232,22 +232,22 @@ func (l epLayer) leaving(m sharding.Mesh, rank int, axes []string) (lo, hi int) 
 	return start, start + n
 }
 
-// planKey identifies an integer buffer that dispatch, combine and the grouped matmuls
-// of one routing share. Such a buffer depends on the routing alone.
+// planKey identifies an integer buffer shared by dispatch, combine and the grouped matmuls
+// of one routing. Such a buffer depends on the routing alone.
 type planKey struct {
 	layer   epLayer
 	routing *graph.Value
 	axes    string
-	what    string
+	name    string
 }
 
-func (l epLayer) key(routing *graph.Value, axes []string, what string) planKey {
-	return planKey{l, routing, fmt.Sprint(axes), what}
+func (l epLayer) key(routing *graph.Value, axes []string, name string) planKey {
+	return planKey{l, routing, fmt.Sprint(axes), name}
 }
 
-// table returns i32[sources, E]: how many pairs each source, in token order, keeps for
-// each expert. For a routing made by ep_prepare, ep_prepare has computed the table; for
-// other routings the pairs are counted, before the counts are gathered if no rows travel.
+// table returns i32[sources, E]: the number of pairs kept by each source, in token order, for
+// each expert. ep_prepare has computed the table for its routing. For other routings it is
+// counted from the choices of all ranks or, if no rows travel, gathered from each rank's counts.
 func (l epLayer) table(e *lowering.Emitter, routing *graph.Value, axes []string) (lowering.Buf, error) {
 	return e.Memo(l.key(routing, axes, "table"), func() (lowering.Buf, error) {
 		if l.travels(e.Mesh, axes) {
@@ -289,7 +289,7 @@ func (l epLayer) routing(e *lowering.Emitter, routing *graph.Value, axes []strin
 	return e.Have(routing, sharding.Spec{Dims: [][]string{axes, nil, nil}})
 }
 
-// counts returns i32[experts of the rank]: how many rows this rank holds of each expert.
+// counts returns i32[experts of the rank]: the number of this rank's rows for each expert.
 func (l epLayer) counts(e *lowering.Emitter, routing *graph.Value, axes []string, rows int) (lowering.Buf, error) {
 	return e.Memo(l.key(routing, axes, "counts"), func() (lowering.Buf, error) {
 		table, err := l.table(e, routing, axes)
@@ -309,12 +309,12 @@ func (l epLayer) counts(e *lowering.Emitter, routing *graph.Value, axes []string
 	})
 }
 
-// sendPlace returns i32[T,K]: for every pair of this rank its place among the rows
-// that leave, which are sorted by expert, token and choice; -1 for a pair without a
-// row, and for a pair whose row another rank makes (see DispatchOp.Leaving).
+// sendPlace returns i32[T,K]: for every pair of this rank, its index among the packed rows,
+// sorted by expert, token and choice. It is -1 for a pair without a row, and for a pair
+// with its row on another rank (see DispatchOp.Leaving).
 func (l epLayer) sendPlace(e *lowering.Emitter, routing *graph.Value, axes []string) (lowering.Buf, error) {
 	return e.Memo(l.key(routing, axes, "send"), func() (lowering.Buf, error) {
-		// The table comes first, since counting checks a routing from elsewhere.
+		// The table comes first: counting checks routings not made by ep_prepare.
 		if _, err := l.table(e, routing, axes); err != nil {
 			return lowering.Buf{}, err
 		}
@@ -334,8 +334,7 @@ func (l epLayer) sendPlace(e *lowering.Emitter, routing *graph.Value, axes []str
 	})
 }
 
-// recvOrder returns i32[rows received at most]: for each received row its row in
-// expert order.
+// recvOrder returns i32[capacity]: for each received row, its index in expert order.
 func (l epLayer) recvOrder(e *lowering.Emitter, routing *graph.Value, axes []string, rows int) (lowering.Buf, error) {
 	return e.Memo(l.key(routing, axes, "recv"), func() (lowering.Buf, error) {
 		table, err := l.table(e, routing, axes)
@@ -358,23 +357,23 @@ func (l epLayer) recvOrder(e *lowering.Emitter, routing *graph.Value, axes []str
 	})
 }
 
-// order is the order of the rows of tokens that stay on their rank.
-type order struct {
-	home         lowering.Buf // i32[T,K]: the row of the zones of every pair of this rank
-	from, choice lowering.Buf // i32[rows of the zones]: the token and the choice of every row
+// localOrder maps between tokens and rows in expert order, if rows stay on their rank. A pair
+// without a row has -1, and so has a row without a pair.
+type localOrder struct {
+	pairRow      lowering.Buf // i32[T,K]: the row of every pair of this rank
+	from, choice lowering.Buf // i32[rows]: the token and the choice of every row
 }
 
-// order returns the buffers of an order, which are -1 where there is no row, and no pair.
-func (l epLayer) order(e *lowering.Emitter, routing *graph.Value, axes []string, rows int) (o order, err error) {
+func (l epLayer) localOrder(e *lowering.Emitter, routing *graph.Value, axes []string, rows int) (o localOrder, err error) {
 	for _, b := range []struct {
 		dst  *lowering.Buf
-		what string
+		name string
 	}{{&o.from, "own from"}, {&o.choice, "own choice"}} {
-		if *b.dst, err = e.Memo(l.key(routing, axes, b.what), func() (lowering.Buf, error) { return e.Temp(graph.T(graph.I32, rows)), nil }); err != nil {
+		if *b.dst, err = e.Memo(l.key(routing, axes, b.name), func() (lowering.Buf, error) { return e.Temp(graph.T(graph.I32, rows)), nil }); err != nil {
 			return o, err
 		}
 	}
-	o.home, err = e.Memo(l.key(routing, axes, "own home"), func() (lowering.Buf, error) {
+	o.pairRow, err = e.Memo(l.key(routing, axes, "own home"), func() (lowering.Buf, error) {
 		place, err := l.sendPlace(e, routing, axes)
 		if err != nil {
 			return place, err

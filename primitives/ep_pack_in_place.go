@@ -8,26 +8,26 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// Rows that leave without weights and as they are take as many bytes as the rows of the zones.
-// The plan may have them packed in the zones' memory then, so that no rank holds them twice.
+// Packed rows without weights, and without a conversion, have the size of the rows in expert
+// order. The plan may then pack them in place, so that no rank holds the rows twice.
 
-// fitsZones reports whether rows of the payload travel as they are, if they travel as type wire.
-func fitsZones(payload []lowering.Buf, wire graph.DType) bool {
+// canAlias reports whether packed rows of the payload, of type wire, have the size of its rows.
+func canAlias(payload []lowering.Buf, wire graph.DType) bool {
 	return len(payload) == 1 && wire == payload[0].Type.DType
 }
 
-// overZones reports whether the kernel's result lies in the memory of its first argument.
-func overZones(a *exec.Args) bool {
+// aliasesRows reports whether the kernel's result aliases its first argument.
+func aliasesRows(a *exec.Args) bool {
 	rows, packed := a.In[0].Bytes(), a.Out[0].Bytes()
 	return len(rows) > 0 && len(packed) > 0 && &rows[0] == &packed[0]
 }
 
-// permuteRows sets row j of mem, whose rows have size bytes, to what row from[j] was, for every
-// j. No row is there twice in from. Rows behind these have any contents afterwards.
+// permuteRows permutes the rows of mem, of size bytes each, in place: for every j, row j becomes
+// row from[j]. The elements of from are distinct. Rows beyond len(from) are then undefined.
 func permuteRows(a *exec.Args, mem []byte, from []int32, size int) {
 	n := len(from)
-	// Moves in an order in which no row is written before it is read: first chains, which begin
-	// at a row that nobody reads, then cycles, for each of which one row is put aside.
+	// The order of the copies reads every row before overwriting it: first chains, each beginning
+	// at a row that is never read, then cycles, each saving its first row.
 	order, read := exec.Make[int32](a, 2*n)[:0], exec.Make[bool](a, n)
 	for _, i := range from {
 		if int(i) < n {
@@ -44,7 +44,7 @@ func permuteRows(a *exec.Args, mem []byte, from []int32, size int) {
 		if done[j] || int(from[j]) == j {
 			continue
 		}
-		order = append(order, ^int32(j)) // row j is put aside
+		order = append(order, ^int32(j)) // saves row j
 		for at := j; !done[at]; at = int(from[at]) {
 			done[at], order = true, append(order, int32(at))
 		}
@@ -52,24 +52,24 @@ func permuteRows(a *exec.Args, mem []byte, from []int32, size int) {
 	if len(order) == 0 {
 		return
 	}
-	// Threads share the columns: a row is moved after another one.
+	// Threads share the columns, because rows must be copied in order.
 	parts := 1
 	if n >= movedGrain(size) {
 		parts = max(1, min(a.Threads, size/512))
 	}
-	exec.Share(a, parts, 1, rowsPermuted{mem, from, order, size, parts, exec.RoomsOf[byte](a, size)})
+	exec.Share(a, parts, 1, rowPermutation{mem, from, order, size, parts, exec.RoomsOf[byte](a, size)})
 }
 
-// rowsPermuted is the work of moving rows within their memory. order is that of the rows that
-// are written; ^j puts row j aside, where the row that reads it finds it.
-type rowsPermuted struct {
+// rowPermutation is the work of permuting rows in place. order lists the destination rows of the
+// copies; ^j saves row j for the copy reading it.
+type rowPermutation struct {
 	mem         []byte
 	from, order []int32
 	size, parts int
 	rooms       *exec.Rooms[byte]
 }
 
-func (w *rowsPermuted) Piece(lo, hi int) {
+func (w *rowPermutation) Piece(lo, hi int) {
 	lo, hi = lo*w.size/w.parts, hi*w.size/w.parts
 	aside, held := w.rooms.Take(), -1
 	part := func(j int) []byte { return w.mem[j*w.size:][lo:hi] }
@@ -89,10 +89,9 @@ func (w *rowsPermuted) Piece(lo, hi int) {
 	}
 }
 
-// sumsInZones writes, for each of the rows that have arrived, the sum of its rows of the zones
-// over the first of these, and then brings the sums together at the beginning of the memory.
-// The arguments are those of packSums.
-func sumsInZones(a *exec.Args, arrived int, s rowSum[float32]) error {
+// sumInPlace is packSums in place. For each received row, it writes the sum of its rows in expert
+// order over the first of these. It then moves the sums to the beginning of the memory.
+func sumInPlace(a *exec.Args, arrived int, s rowSum[float32]) error {
 	first := exec.Make[int32](a, arrived)
 	for j := range first {
 		first[j] = -1

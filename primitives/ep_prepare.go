@@ -13,50 +13,50 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// PrepareOp turns the experts that tokens choose into a routing: a value that
-// says, for every token and choice, the expert and the place in the expert's
-// queue. Places are assigned in the order of the global batch (token, then
-// choice). Places and drops are therefore the same on every mesh.
+// PrepareOp turns the choices of tokens into a routing: for every token and choice,
+// the expert and the position in the expert's queue. Positions are assigned in the
+// order of the global batch (token, then choice). Positions and drops are therefore
+// the same on every mesh.
 type PrepareOp struct {
 	Experts int // 1 to ep.MaxExperts
 	// Capacity is the number of (token, choice) pairs that an expert accepts over the
-	// whole batch; 0 means no limit, so that nothing is dropped.
+	// whole batch; 0 means no limit, dropping nothing.
 	Capacity int
-	// Receive is the number of rows that a rank accepts from the ranks of its group, itself
-	// included, where tokens are split over Axis; 0 means no limit. A token's row is one,
-	// however many of the token's choices the rank has experts for. Rows are accepted in the
+	// Receive is the number of rows that a rank accepts from the ranks of its group,
+	// including itself, if tokens are split over Axis; 0 means no limit. A token has one
+	// row on a rank, regardless of the number of its choices there. Rows are accepted in the
 	// order of the batch, after the drops of Capacity, and pairs without a row are dropped.
-	// What is dropped therefore depends on how the mesh splits experts and tokens, and on
-	// nothing else. Where no rows travel, nothing is dropped.
+	// These drops therefore depend on the splits of experts and tokens, and on nothing else.
+	// If no rows travel, nothing is dropped.
 	Receive int
-	// Copies, if it is not 0, is among how many copies of the experts the function Copies
-	// spreads the pairs. Receive then counts the rows for the copies that a rank has, and is
-	// applied by Copies, in the same order. Without Receive it need not be set.
+	// Copies, if not 0, is the number of replicas over which the function Copies distributes
+	// the pairs. Receive then limits the rows for the replicas of a rank. Copies applies it,
+	// in the same order. Without Receive it need not be set.
 	Copies int
 	// Trap makes a demand above Capacity or Receive an error on every rank, before any
 	// token moves, instead of dropping pairs.
 	Trap bool
 	// Align makes every expert's rows begin at a multiple of Align; 0 means no padding.
 	Align int
-	// Distinct says that no token chooses an expert twice, so that a rank needs no room for
-	// more rows of a token than it has experts. It need not be set for choices that Route or
-	// TopK made. A batch that does not fit in the room is an error.
+	// Distinct promises that no token chooses an expert twice. A rank then has at most one
+	// row per token and expert, which makes buffers smaller. It need not be set for choices
+	// made by Route or TopK. A batch exceeding the buffers is an error.
 	Distinct bool
-	// Axis is the mesh axis that splits the experts; "" means "ep".
+	// Axis is the mesh axis splitting the experts; "" means "ep".
 	Axis string
-	// Exchange is how rows come home from the experts.
+	// Exchange is the form in which experts' outputs return to their tokens.
 	Exchange ep.Exchange
-	// Wire is the element type in which sums of ranks travel, with Exchange Sum: F32, BF16 or
-	// F16. Zero means F32 for tokens that are whole over Axis, or F64 for those of f64, and
-	// the type of the rows for tokens that are split over it.
+	// Wire is the element type of sums of ranks on the wire, with Exchange Sum: F32, BF16 or
+	// F16. Zero means the type of the rows if tokens are split over Axis. If they are whole
+	// over it, zero means F32, or F64 for tokens of f64.
 	//
-	// With F8_E4M3 or F8_E5M2, rows that travel home to tokens which are split over Axis, or
-	// with Exchange Sum their sums, are quantised as QuantizeF8 does, in blocks of 128 columns,
-	// and added up unrounded. A result is then off by at most |y|/16 + m/450000 for each row or
-	// sum y that belongs to it, m being the largest size in y's block, or |y|/8 + m/7000000000
-	// with F8_E5M2. Rows need a multiple of 128 columns. What does not travel is not rounded, and
-	// for whole tokens this means nothing. The cotangents of tokens, which come home too, travel
-	// in their own type. CombineF8 has the cotangents of results travel to the experts in 8 bits.
+	// F8_E4M3 and F8_E5M2 apply to the return path of tokens split over Axis. Rows, or with
+	// Exchange Sum their sums, are quantised as by QuantizeF8, in blocks of 128 columns, and
+	// added unrounded. Each row or sum y then adds an error of at most |y|/16 + m/450000 to
+	// its token, m being the largest size in y's block, or |y|/8 + m/7000000000 with F8_E5M2.
+	// Rows need a multiple of 128 columns. Rows staying on their rank are not rounded, so for
+	// whole tokens these types change nothing. Cotangents of tokens return in their own type.
+	// CombineF8 sends cotangents of results to the experts in 8 bits.
 	Wire graph.DType
 	// Label names the layer in errors.
 	Label string
@@ -64,8 +64,7 @@ type PrepareOp struct {
 
 var _ primitive = PrepareOp{}
 
-// CapacityFor returns the capacity that is factor times an even share of the
-// batch's pairs, rounded up.
+// CapacityFor returns factor times an even share of the batch's pairs, rounded up.
 func (l PrepareOp) CapacityFor(tokens, choices int, factor float64) int {
 	share := factor * float64(tokens) * float64(choices) / float64(max(l.Experts, 1))
 	c := int(share)
@@ -75,24 +74,24 @@ func (l PrepareOp) CapacityFor(tokens, choices int, factor float64) int {
 	return c
 }
 
-// Prepared is what Prepare returns: the results of ep_prepare, and the operation.
+// Prepared holds the results of ep_prepare, and the operation.
 type Prepared struct {
 	Op PrepareOp
-	// Value is the routing, i32[T,K,2]: the expert and the place in its queue; -1, -1
+	// Value is the routing, i32[T,K,2]: the expert and the position in its queue; -1, -1
 	// for a pair that chooses no expert or is dropped.
 	Value *graph.Value
-	// Dropped is bool[T,K]: true for the pairs that the capacity dropped.
+	// Dropped is bool[T,K], marking the dropped pairs.
 	Dropped *graph.Value
 	// Counts and Padded are i32[E]: the number of rows of every expert over the whole
 	// batch, exact and rounded up to the alignment. Demand i32[E] is the number of pairs
-	// that chose the expert, before drops.
+	// choosing the expert, before drops.
 	Counts, Padded, Demand *graph.Value
 
 	chosen *graph.Value // the choices, with the leading dimensions of the tokens
 }
 
-// Prepare returns the routing of tokens that choose the experts topk i32[..,K]; -1
-// means no expert. All leading dimensions together are the batch.
+// Prepare returns the routing of tokens choosing the experts topk i32[..,K]; -1 means
+// no expert. The batch consists of all leading dimensions.
 func Prepare(l PrepareOp, topk *graph.Value) Prepared {
 	graph.Helper()
 	if topk.Rank() < 2 {
@@ -125,7 +124,7 @@ func (p PrepareOp) layer() epLayer { return p.dispatch().layer() }
 func (p PrepareOp) dispatch() DispatchOp {
 	receive := p.Receive
 	if p.Copies > 0 {
-		receive = 0 // until pairs are spread among copies
+		receive = 0 // applied by ep_copies
 	}
 	return DispatchOp{p.Experts, p.Capacity, receive, p.Align, p.Axis, p.Exchange, p.Wire}
 }
@@ -152,7 +151,8 @@ func (p PrepareOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{graph.T(graph.I32, t, k, 2), graph.T(graph.Bool, t, k), e, e, e}, nil
 }
 
-// Retain implements vjp.Retained: the loads of experts, a number for each, are a sum over the ranks.
+// Retain implements vjp.Retained: the gradient keeps the loads of experts, because recomputing them takes
+// an all_sum.
 func (PrepareOp) Retain() []int { return []int{2, 3, 4} }
 
 func (PrepareOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
@@ -164,14 +164,13 @@ func (p PrepareOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	})
 }
 
-// Lower gathers the choices of all ranks, or only their numbers where tokens stay on their
-// rank, and assigns places from them. What is left after drops is kept for the layer's
-// dispatch.
+// Lower gathers the choices of all ranks or, if tokens stay on their rank, only the counts,
+// and assigns positions. The pairs remaining after drops are kept for the layer's dispatch.
 func (p PrepareOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	l := p.layer()
 	axes := in[0].Spec.At(0)
-	if p.alone(e, axes) {
-		return p.prepareAlone(e, axes, out, in[0])
+	if p.preparesLocally(e, axes) {
+		return p.prepareLocal(e, axes, out, in[0])
 	}
 	gather := p.gatherCounts
 	if l.travels(e.Mesh, axes) {
@@ -198,8 +197,8 @@ func (p PrepareOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}})
 }
 
-// assign computes the results of ep_prepare, and behind these the table of what the experts'
-// capacities keep. The arguments are the choices of this rank and the table of all choices.
+// assign computes the results of ep_prepare, followed by the table of pairs kept by the experts'
+// capacities. The arguments are the choices of this rank and the table of all choices.
 func (p PrepareOp) assign(a *exec.Args, axes []string) error {
 	table := data[int32](a.In[1])
 	demand := data[int32](a.Out[4])
@@ -219,7 +218,7 @@ func (p PrepareOp) assign(a *exec.Args, axes []string) error {
 	return nil
 }
 
-// count emits the count of the pairs of this rank that choose each expert.
+// count emits the kernel counting this rank's pairs for each expert.
 func (p PrepareOp) count(e *lowering.Emitter, axes []string, counts, idx lowering.Buf) error {
 	tokens := e.Eqn.In[0].Type.Shape[0]
 	return e.Emit(lowering.KernelSpec{Op: ops.EPCount, Out: []lowering.Buf{counts}, In: []lowering.Buf{idx}, Kernel: func(a *exec.Args) error {
@@ -233,7 +232,7 @@ func (p PrepareOp) count(e *lowering.Emitter, axes []string, counts, idx lowerin
 	}})
 }
 
-// gatherCounts returns i32[sources,E]: how many pairs of each source choose each expert.
+// gatherCounts returns i32[sources,E]: the number of pairs of each source for each expert.
 func (p PrepareOp) gatherCounts(e *lowering.Emitter, axes []string, idx lowering.Buf) (lowering.Buf, error) {
 	mine := e.Temp(graph.T(graph.I32, p.Experts))
 	if err := p.count(e, axes, mine, idx); err != nil {
@@ -244,8 +243,8 @@ func (p PrepareOp) gatherCounts(e *lowering.Emitter, axes []string, idx lowering
 	return all, nil
 }
 
-// gatherChoices is gatherCounts by way of the choices of all ranks, which it keeps for the
-// layer's dispatch.
+// gatherChoices returns the table of gatherCounts by gathering the choices of all ranks, which it
+// keeps for the layer's dispatch.
 func (p PrepareOp) gatherChoices(e *lowering.Emitter, axes []string, idx lowering.Buf) (lowering.Buf, error) {
 	l, all := p.layer(), e.Eqn.In[0].Type.With(graph.I32)
 	mine, tokens := e.Placed(all, idx.Spec), all.Shape[0]
@@ -285,8 +284,8 @@ func (p PrepareOp) named(err error) error {
 	return fmt.Errorf("layer %s: %w", p.Label, err)
 }
 
-// indices returns i32 or i64 indices [T,K] as int32. If one does not fit it returns
-// an *ep.IndexError about the first of these.
+// indices returns i32 or i64 indices [T,K] as int32. It returns an *ep.IndexError for the
+// first index that does not fit.
 func indices(a array.Array, experts int) ([]int32, error) {
 	if a.Type.DType == graph.I32 {
 		return data[int32](a), nil
@@ -302,10 +301,10 @@ func indices(a array.Array, experts int) ([]int32, error) {
 	return out, nil
 }
 
-// inBatch makes an index error name the token by its number in the global batch.
+// inBatch renumbers the token of an index error to its number in the global batch.
 func inBatch(err error, first int) error {
 	if err == nil {
-		return nil // before ie is declared, since ie is allocated
+		return nil // before ie is declared, because ie is allocated
 	}
 	var ie *ep.IndexError
 	if errors.As(err, &ie) {

@@ -9,29 +9,28 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// A rank that accepts a limited number of rows accepts the first ones in the order of the
-// batch. Every rank has the choices of all ranks, and so finds out by itself which pairs of
-// the whole batch are left, before any row travels.
+// A rank with a limit accepts the first rows in the order of the batch. Every rank has the
+// choices of all ranks, so it determines the remaining pairs of the whole batch before any row
+// travels.
 
-// limits reports whether ranks accept a limited number of the rows of tokens that are split
-// over axes.
+// limits reports whether ranks accept a limited number of rows, for tokens split over axes.
 func (l epLayer) limits(m sharding.Mesh, axes []string) bool {
 	return l.receive > 0 && l.travels(m, axes)
 }
 
-// receivers is a group of ranks that exchange rows, and the rank of each of its members.
-type receivers struct {
+// receiveGroup is a group of ranks exchanging rows, and the rank of each of its members.
+type receiveGroup struct {
 	ep.Group
 	ranks []int
 }
 
-// receivers returns the groups whose sources together are all ranks with tokens. Of groups that
-// have the same tokens, such as those of ranks along another axis, it returns the first.
-func (l epLayer) receivers(m sharding.Mesh, axes []string) []receivers {
-	var all []receivers
+// receiveGroups returns the groups of ranks exchanging rows. If several groups have the same
+// tokens, such as groups along another axis, it returns the first.
+func (l epLayer) receiveGroups(m sharding.Mesh, axes []string) []receiveGroup {
+	var all []receiveGroup
 	seen := make(map[int]bool)
 	for rank := range m.Ranks() {
-		g := receivers{Group: ep.Group{Experts: l.experts(m), Sources: make([]int, l.members(m, axes))}}
+		g := receiveGroup{Group: ep.Group{Experts: l.experts(m), Sources: make([]int, l.members(m, axes))}}
 		if l.sources(g.Sources, m, rank, axes) != 0 || seen[g.Sources[0]] {
 			continue
 		}
@@ -44,11 +43,11 @@ func (l epLayer) receivers(m sharding.Mesh, axes []string) []receivers {
 	return all
 }
 
-// receive returns chosen i32[T,K] without the pairs whose rows ranks do not accept. chosen has
-// the pairs that the experts' capacities keep.
+// receive returns chosen i32[T,K] without the pairs of rows that ranks do not accept. chosen has
+// the pairs remaining after the drops of the experts' capacities.
 func (p PrepareOp) receive(e *lowering.Emitter, axes []string, chosen lowering.Buf) (lowering.Buf, error) {
 	l := p.layer()
-	groups, tokens := l.receivers(e.Mesh, axes), e.Mesh.Cuts(axes, chosen.Type.Shape[0])
+	groups, tokens := l.receiveGroups(e.Mesh, axes), e.Mesh.Cuts(axes, chosen.Type.Shape[0])
 	kept := e.Temp(chosen.Type)
 	return kept, e.Emit(lowering.KernelSpec{Op: ops.EPReceive, Out: []lowering.Buf{kept}, In: []lowering.Buf{chosen}, Kernel: func(a *exec.Args) error {
 		kept := data[int32](a.Out[0])
@@ -71,8 +70,8 @@ func (p PrepareOp) receive(e *lowering.Emitter, axes []string, chosen lowering.B
 	}})
 }
 
-// prepareRows emits what ep_prepare computes where ranks accept a limited number of rows: chosen
-// i32[T,K] has the pairs that are left, and all i32[sources,E] the numbers of those before.
+// prepareRows emits the kernel of ep_prepare for ranks with a limit. chosen i32[T,K] has the pairs
+// after the drops, and all i32[sources,E] the counts before.
 func (p PrepareOp) prepareRows(e *lowering.Emitter, axes []string, out []lowering.Buf, idx, all, chosen lowering.Buf) error {
 	tokens := e.Mesh.Cuts(axes, chosen.Type.Shape[0])
 	return e.Emit(lowering.KernelSpec{Op: ops.EPPrepareRows, Out: out, In: []lowering.Buf{idx, all, chosen}, Kernel: func(a *exec.Args) error {
@@ -83,9 +82,9 @@ func (p PrepareOp) prepareRows(e *lowering.Emitter, axes []string, out []lowerin
 	}})
 }
 
-// accept takes out of a rank's routing the pairs that chosen i32[T,K] has no more, marks them as
-// dropped, and counts those that are left: in counts, padded, and for each source in table.
-// The rank has part `own` of the tokens.
+// accept removes the pairs missing in chosen i32[T,K] from a rank's routing, and marks them as
+// dropped. It counts the remaining pairs in counts, padded and, for each source, table. The rank
+// has part own of the tokens.
 func (p PrepareOp) accept(routing, dropped, counts, padded, table, chosen array.Array, tokens ep.Split, own int) error {
 	pairs, k := data[int32](chosen), chosen.Type.Shape[1]
 	lo, hi := tokens.Part(own)

@@ -11,14 +11,13 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// The payload of a row is the token's values and, if weights travel along, behind
-// them weights: the weight of the pair, or of all choices of the token where its row
-// travels once for several pairs. At home, the first payload array has one row per
-// token and the second one element per pair. In expert order, both have one entry
-// per row.
+// The payload of a row is the token's values, optionally followed by weights: the weight of
+// the pair or, if one row serves several pairs, the weights of all choices of the token. On
+// the token's rank, the first payload array has one row per token and the second one element
+// per pair. In expert order, both have one entry per row.
 
-// rowTypes returns the types of what one row of the payload consists of, with that many
-// weights if there are weights.
+// rowTypes returns the types of the fields of a packed row. weights is the number of weights,
+// if the payload has weights.
 func rowTypes(payload []graph.Type, weights int) []graph.Type {
 	types := []graph.Type{graph.T(payload[0].DType, payload[0].Shape[1])}
 	if len(payload) == 2 {
@@ -44,7 +43,7 @@ func bytesOf(types []graph.Type) int {
 	return int(n)
 }
 
-// entrySize returns the bytes of an entry of an array of type t, which has a row of one or more elements per entry.
+// entrySize returns the bytes of an entry of an array of type t: a row, or an element of a vector.
 func entrySize(t graph.Type) int {
 	if t.Rank() == 2 {
 		return rowSize(t)
@@ -58,8 +57,8 @@ func element(a array.Array, i int) []byte {
 	return a.Bytes()[i*size : (i+1)*size]
 }
 
-// movedGrain is the least number of rows of size bytes that is worth a goroutine
-// that copies each row to a place of its own.
+// movedGrain is the least number of rows of size bytes worth a goroutine, when gathering or
+// scattering rows.
 func movedGrain(size int) int { return 1 + 4*cheap/(1+size) }
 
 // total returns the sum of i32 counts.
@@ -73,43 +72,44 @@ func sumOf(counts []int32) int {
 	return n
 }
 
-// column locates one part of every row in memory: part c of row i is the size bytes at
+// rowField locates a field of every row in memory: part c of the field of row i has size bytes at
 // first + i·stride + c·size.
-type column struct {
+type rowField struct {
 	mem                 []byte
 	first, stride, size int
 }
 
-func (c *column) part(i, part int) []byte {
+func (c *rowField) part(i, part int) []byte {
 	at := c.first + i*c.stride + part*c.size
 	return c.mem[at : at+c.size]
 }
 
-// places locates the values of rows and, if weights travel along, their weights.
-type places struct{ values, weights column }
+// rowLayout locates the values of rows and, if there are any, their weights.
+type rowLayout struct{ values, weights rowField }
 
-// inArrays locates rows in arrays: the values and, if there are two arrays, k weights per row.
-func inArrays(payload []array.Array, k int) places {
+// arrayLayout locates rows in separate arrays: values and, if there are two arrays, k weights per row.
+func arrayLayout(payload []array.Array, k int) rowLayout {
 	size := entrySize(payload[0].Type)
-	p := places{values: column{payload[0].Bytes(), 0, size, size}}
+	p := rowLayout{values: rowField{payload[0].Bytes(), 0, size, size}}
 	if len(payload) == 2 {
 		size := payload[1].Type.DType.Size()
-		p.weights = column{payload[1].Bytes(), 0, k * size, size}
+		p.weights = rowField{payload[1].Bytes(), 0, k * size, size}
 	}
 	return p
 }
 
-// inPacked locates packed rows, which have so many bytes of values. Weights of so many bytes begin at first.
-func inPacked(x array.Array, values, first, weight int) places {
+// packedLayout locates packed rows. values is the bytes of their values, first the offset of their weights, and
+// weight the bytes of a weight.
+func packedLayout(x array.Array, values, first, weight int) rowLayout {
 	stride := x.Type.Shape[x.Type.Rank()-1]
-	return places{column{x.Bytes(), 0, stride, values}, column{x.Bytes(), first, stride, weight}}
+	return rowLayout{rowField{x.Bytes(), 0, stride, values}, rowField{x.Bytes(), first, stride, weight}}
 }
 
-// rowMove is the work of moving rows: row i of the destination becomes row at[i] of the source, with its weight.
+// rowMove is the work of gathering rows: row i of the destination becomes row at[i] of the source, with its weight.
 type rowMove struct {
-	to, from places
+	to, from rowLayout
 	at       []int32 // -1 for a row without a source
-	choice   []int32 // which of the source's weights each row has; nil for the first
+	choice   []int32 // the number of the row's weight in the source; nil for the first
 	clear    bool    // rows without a source are zeroed
 }
 
@@ -133,18 +133,18 @@ func (m *rowMove) Piece(lo, hi int) {
 	}
 }
 
-// rowConversion is a rowMove of n values of type d that become values of another type, each multiplied by its
-// row's factor before it is rounded. Without factors they are only converted.
+// rowConversion is a rowMove that also converts values from type d to type as. If there are factors, values are
+// multiplied by their row's factor before rounding.
 type rowConversion[T float] struct {
 	rowMove
 	d, as   graph.DType
 	factors []T
-	own     bool // factors are those of the destination's rows
-	over    bool // a row is written over its source
+	own     bool // factors are indexed by destination rows, not by source rows
+	over    bool // in place: a row overwrites its source
 	rooms   *exec.Rooms[T]
 }
 
-// convertRows moves n rows as m says.
+// convertRows moves and converts n rows of the given number of columns.
 func convertRows[T float](a *exec.Args, n, width int, m rowConversion[T]) {
 	if m.rooms = nil; m.d != m.as || m.d != array.DTypeOf[T]() {
 		m.rooms = exec.RoomsOf[T](a, width)
@@ -188,21 +188,21 @@ func (m *rowConversion[T]) Piece(lo, hi int) {
 	}
 }
 
-// rowSum is the work of adding rows of n values of type d. Sum i is that of the rows of pairs i·k to i·k+k-1 in
-// order, added as T, and rounded once to type as.
+// rowSum is the work of adding rows of n values of type d. Sum i adds the rows of pairs i·k to i·k+k-1 in order,
+// in type T, and is rounded once to type as.
 type rowSum[T float] struct {
-	to, from places  // to has k weights per sum
-	next     places  // rows whose numbers follow those of from, if there are any
-	index    []int32 // the row of each pair, -1 for none; nil if pair i has row i
-	shared   bool    // pairs of a sum may have one row: it is added once, and has a weight for each of them
-	over     []int32 // the row over which each sum is written; nil if none is
-	factors  []T     // multiply the rows; nil for none
+	to, from rowLayout // to has k weights per sum
+	next     rowLayout // more rows, numbered after the last row of from; none if empty
+	index    []int32   // the row of each pair, -1 for none; nil if pair i has row i
+	shared   bool      // pairs of a sum may share a row: it is added once, and has a weight for each of them
+	over     []int32   // the row that each sum overwrites; nil if sums are not in place
+	factors  []T       // multiply the rows; nil for none
 	d, as    graph.DType
 	k, n     int
 	rooms    *exec.Rooms[T]
 }
 
-// sumPairs computes sums: those of f64 in f64, others in f32.
+// sumPairs computes the sums in f64 if a type is f64, and otherwise in f32.
 func sumPairs(a *exec.Args, sums int, s rowSum[float32]) {
 	if s.d == graph.F64 || s.as == graph.F64 {
 		sumPairsAs(a, sums, rowSum[float64]{to: s.to, from: s.from, next: s.next, index: s.index, shared: s.shared, over: s.over, d: s.d, as: s.as, k: s.k, n: s.n})
@@ -230,7 +230,7 @@ func (s *rowSum[T]) Piece(lo, hi int) {
 		if s.over != nil {
 			to = int(s.over[i])
 		}
-		dst := s.to.values.part(to, 0)[:onWire(s.as, s.n)]
+		dst := s.to.values.part(to, 0)[:wireBytes(s.as, s.n)]
 		if s.as == t && s.over == nil {
 			acc = view[T](dst)
 		}
@@ -247,7 +247,7 @@ func (s *rowSum[T]) Piece(lo, hi int) {
 	}
 }
 
-// add adds the row of a pair to sum i, and writes the pair's weight. wide has room for a row.
+// add adds the row of a pair to sum i, and writes the pair's weight. wide is scratch for a row.
 func (s *rowSum[T]) add(acc, wide []T, i, pair int) {
 	j, c := pair, pair-i*s.k
 	if s.index != nil {
@@ -274,7 +274,7 @@ func (s *rowSum[T]) add(acc, wide []T, i, pair int) {
 		return
 	}
 	row := wide
-	if x := from.values.part(j, 0)[:onWire(s.d, s.n)]; s.d == array.DTypeOf[T]() {
+	if x := from.values.part(j, 0)[:wireBytes(s.d, s.n)]; s.d == array.DTypeOf[T]() {
 		row = view[T](x)
 	} else {
 		widenRow(wide, x, s.d)
@@ -286,7 +286,7 @@ func (s *rowSum[T]) add(acc, wide []T, i, pair int) {
 	}
 }
 
-// view reads bytes as elements.
+// view reinterprets bytes as elements.
 func view[E array.Elem](b []byte) []E {
 	var e E
 	return unsafe.Slice((*E)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(e)))

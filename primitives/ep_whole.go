@@ -11,40 +11,39 @@ import (
 	"github.com/gomoe/gomoe/lowering/ops"
 )
 
-// lowerWhole brings together the rows of tokens that are whole over the experts' axis.
-// Every rank has the rows of its own experts, and afterwards the result for all tokens.
-// home is the row of every pair, of those on this rank.
+// lowerWhole combines rows of tokens that are whole over the experts' axis. Every rank has
+// the rows of its own experts, and ends with the result for all tokens. pairRow is the row of
+// every pair, -1 for pairs with a row on another rank.
 //
-// With ep.Rows each rank writes its rows in the order of the pairs, with zeros for the pairs
-// of other ranks. One sum over the ranks then gives every rank all rows, and every rank adds
-// the rows of a token in the order of its choices. With ep.Sum each rank adds its own rows
-// of a token, and the ranks' sums are added.
-func (p CombineOp) lowerWhole(e *lowering.Emitter, out, payload []lowering.Buf, home lowering.Buf) error {
+// With ep.Rows each rank scatters its rows into the order of the pairs, with zeros for the
+// pairs of other ranks. An all_sum then gives every rank all rows, and every rank adds the
+// rows of a token in the order of its choices. With ep.Sum each rank adds its own rows of a
+// token, followed by an all_sum of the ranks' sums.
+func (p CombineOp) lowerWhole(e *lowering.Emitter, out, payload []lowering.Buf, pairRow lowering.Buf) error {
 	l := p.layer()
-	if l.home == ep.Sum {
-		return l.sumRanks(e, out, payload, home)
+	if l.exchange == ep.Sum {
+		return l.sumRanks(e, out, payload, pairRow)
 	}
-	k, types, axes := home.Type.Shape[1], rowTypes(bufTypes(payload), 1), home.Spec.At(0)
+	k, types, axes := pairRow.Type.Shape[1], rowTypes(bufTypes(payload), 1), pairRow.Spec.At(0)
 	size, tokens := bytesOf(types), e.Eqn.Out[0].Type.Shape[0]
 	mine, all := e.PackedPairs(axes, tokens, k, types...), e.PackedPairs(axes, tokens, k, types...)
-	if err := e.Emit(lowering.KernelSpec{Op: ops.EPSpread, Out: []lowering.Buf{mine}, In: append(payload[:len(payload):len(payload)], home), Kernel: func(a *exec.Args) error {
+	if err := e.Emit(lowering.KernelSpec{Op: ops.EPSpread, Out: []lowering.Buf{mine}, In: append(payload[:len(payload):len(payload)], pairRow), Kernel: func(a *exec.Args) error {
 		n := len(a.In) - 1
-		from, home := inArrays(a.In[:n], 1), data[int32](a.In[n])
-		exec.Share(a, len(home), movedGrain(size), rowMove{to: leaving(a, from.values.size, 1, n == 2), from: from, at: home, clear: true})
+		from, at := arrayLayout(a.In[:n], 1), data[int32](a.In[n])
+		exec.Share(a, len(at), movedGrain(size), rowMove{to: packedResult(a, from.values.size, 1, n == 2), from: from, at: at, clear: true})
 		return nil
 	}}); err != nil {
 		return err
 	}
-	l.together(e, all, mine)
+	l.mergeRanks(e, all, mine)
 	return e.Emit(lowering.KernelSpec{Op: ops.EPSum, Out: out, In: []lowering.Buf{all}, Kernel: func(a *exec.Args) error {
-		sumHome(a, rowSum[float32]{from: returned(a, a.In[0], 1), d: a.Out[0].Type.DType, k: k})
+		combineRows(a, rowSum[float32]{from: returnedRows(a, a.In[0], 1), d: a.Out[0].Type.DType, k: k})
 		return nil
 	}})
 }
 
-// sumRanks adds the rows that this rank has for each token, and the ranks' sums in the type
-// in which they travel.
-func (l epLayer) sumRanks(e *lowering.Emitter, out, payload []lowering.Buf, home lowering.Buf) error {
+// sumRanks adds this rank's rows of each token, and then the ranks' sums in the wire type.
+func (l epLayer) sumRanks(e *lowering.Emitter, out, payload []lowering.Buf, pairRow lowering.Buf) error {
 	wide := graph.F32
 	if out[0].Type.DType == graph.F64 {
 		wide = graph.F64
@@ -59,7 +58,7 @@ func (l epLayer) sumRanks(e *lowering.Emitter, out, payload []lowering.Buf, home
 	if len(out) == 2 {
 		mine[1] = e.Placed(e.Eqn.Out[1].Type, out[1].Spec)
 	}
-	if err := sumHere(e, mine, payload, home); err != nil {
+	if err := combineLocal(e, mine, payload, pairRow); err != nil {
 		return err
 	}
 	sum, err := convertTo(e, mine[0], as(wire))
@@ -75,12 +74,12 @@ func (l epLayer) sumRanks(e *lowering.Emitter, out, payload []lowering.Buf, home
 		return err
 	}
 	if len(out) == 2 {
-		l.together(e, out[1], mine[1])
+		l.mergeRanks(e, out[1], mine[1])
 	}
 	return nil
 }
 
-// convertTo emits the conversion of in to out, and returns out; in if both have one type.
+// convertTo emits the conversion of in to out, returning out. If both have the same type, it returns in.
 func convertTo(e *lowering.Emitter, in, out lowering.Buf) (lowering.Buf, error) {
 	if in.Type.DType == out.Type.DType {
 		return in, nil
@@ -91,12 +90,12 @@ func convertTo(e *lowering.Emitter, in, out lowering.Buf) (lowering.Buf, error) 
 		}})
 }
 
-// together emits the exchange after which out holds, on every rank, the bytes that one of
-// the ranks has in in. All other ranks have zeros there. The bytes are added as integers, so
-// that the signs of zeros and NaNs keep their bits.
-func (l epLayer) together(e *lowering.Emitter, out, in lowering.Buf) {
+// mergeRanks emits the all_sum merging the ranks' shares of in: each byte is set on one rank and
+// zero on all others. The bytes are added as integers, preserving the bits of signed zeros and
+// NaNs.
+func (l epLayer) mergeRanks(e *lowering.Emitter, out, in lowering.Buf) {
 	d, bytes := graph.U32, in.Type.Bytes()
-	if !e.Even(in, 0) { // the rank's, which are whole rows of dimension 0
+	if !e.Even(in, 0) { // ranks have different numbers of whole rows
 		bytes /= int64(in.Type.Shape[0])
 	}
 	if bytes%4 != 0 {

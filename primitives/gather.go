@@ -40,11 +40,11 @@ func (g gatherOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if in[0].DType.IsBlock() && g.Axis == in[0].Rank()-1 {
 		return nil, fmt.Errorf("axis=%d of %s, along which its blocks lie; want another axis, or convert with convert_element_type dtype=f32", g.Axis, in[0])
 	}
-	return takenType(in[0], in[1], g.Axis)
+	return gatherType(in[0], in[1], g.Axis)
 }
 
-// takenType returns the type of x at indices along an axis.
-func takenType(x, indices graph.Type, axis int) ([]graph.Type, error) {
+// gatherType returns the type of x at indices along an axis.
+func gatherType(x, indices graph.Type, axis int) ([]graph.Type, error) {
 	if err := axisOf(x, axis); err != nil {
 		return nil, err
 	}
@@ -63,12 +63,12 @@ func (g gatherOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 
 // Shard requires the axis to be whole. The indices and the other dimensions may be split.
 func (g gatherOp) Shard(c *sharding.Context) (sharding.Decision, error) {
-	x, indices, taken := takenFactors(c.Type(0).Rank(), c.Type(1).Rank(), g.Axis)
+	x, indices, taken := gatherFactors(c.Type(0).Rank(), c.Type(1).Rank(), g.Axis)
 	return c.Place(sharding.Factors{In: [][]int{x, indices}, Out: [][]int{taken}, RowWise: true, Linear: sharding.LinearFirst})
 }
 
-// takenFactors returns the factors of x, of indices, and of x at indices.
-func takenFactors(rank, indexRank, axis int) (x, indices, taken []int) {
+// gatherFactors returns the factors of x, of indices, and of x at indices.
+func gatherFactors(rank, indexRank, axis int) (x, indices, taken []int) {
 	x = rowDims(rank, axis)
 	for i := range indexRank {
 		indices = append(indices, rank+i)
@@ -117,8 +117,8 @@ func (gatherOp) Doc() graph.Doc {
 		Notes:  "An index below 0 or not below N is an error of the run that names both: it is neither clamped nor counted from the end, and gives no NaN. Weights in blocks are gathered as they are, along any axis but the last, and have no cotangent."}
 }
 
-// scatterAddOp adds updates to those elements along an axis that the indices name. Its
-// transpose, in the updates, is Gather.
+// scatterAddOp adds updates to elements along an axis, selected by index. Its transpose in
+// the updates is Gather.
 type scatterAddOp struct {
 	Axis int
 }
@@ -143,7 +143,7 @@ func (s scatterAddOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if x.DType == graph.Bool {
 		return nil, fmt.Errorf("element type bool cannot be added, want an integer or a float type; convert with convert_element_type")
 	}
-	want, err := takenType(x, indices, s.Axis)
+	want, err := gatherType(x, indices, s.Axis)
 	if err != nil {
 		return nil, err
 	}
@@ -157,10 +157,10 @@ func (s scatterAddOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, erro
 	return []*graph.Value{ct[0], nil, Gather(ct[0], e.In[1], s.Axis)}, nil
 }
 
-// Shard requires the axis to be whole. Each rank adds the updates that it holds,
-// which leaves a sum pending over the axes that split the indices.
+// Shard requires the axis to be whole. Each rank adds its own updates, leaving a sum
+// pending over the axes splitting the indices.
 func (s scatterAddOp) Shard(c *sharding.Context) (sharding.Decision, error) {
-	x, indices, taken := takenFactors(c.Type(0).Rank(), c.Type(1).Rank(), s.Axis)
+	x, indices, taken := gatherFactors(c.Type(0).Rank(), c.Type(1).Rank(), s.Axis)
 	f := sharding.Factors{In: [][]int{x, indices, taken}, Out: [][]int{x}, Sum: indices, RowWise: true}
 	if isZero(c.Eqn.In[0]) && len(c.In[2].Pending) > 0 {
 		f.Linear = sharding.LinearEach
@@ -168,8 +168,8 @@ func (s scatterAddOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(f)
 }
 
-// Lower emits a kernel that begins with x on one of the ranks that share a pending sum,
-// and with zeros on the others.
+// Lower emits a kernel starting from x on one of the ranks sharing a pending sum, and from
+// zeros on the others.
 func (s scatterAddOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	summed := in[1].Spec.Axes()
 	// The result must not alias the indices or the updates, because they are read after
@@ -235,12 +235,12 @@ func sortByTarget(indices []int32, n int) targets {
 	return t
 }
 
-// scatterBlock is the number of elements of a row added at a time. Their sums stay in a cache, and
-// take little memory if a row is a whole matrix.
+// scatterBlock is the number of elements of a row added at a time. It keeps their sums in the
+// cache, and small if a row is a whole matrix.
 const scatterBlock = 4096
 
-// eachRow calls f, in parallel, for each block of the rows along the axis that have updates. f gets the
-// first element of the block in y, its size, and the numbers i of its updates, which are at elements
+// eachRow calls f, in parallel, for each block of the rows with updates along the axis. f gets the
+// first element of the block in y, its size, and the numbers i of its updates, stored at elements
 // at+i·row of the updates.
 func (by targets) eachRow(a *exec.Args, y array.Array, axis int, begin func() func(to, n, at, row int, from []int)) {
 	outer, n, inner := y.Type.Around(axis)
@@ -387,7 +387,7 @@ func axisError(t graph.Type, axis, at int, index int32, n int) error {
 	return fmt.Errorf("element %d of the indices %s is %d, want 0 to %d for axis %d", at, t, index, n-1, axis)
 }
 
-// takeAlong fills dst with the elements of src that index names. Every index is in range.
+// takeAlong sets dst to the elements of src at index. Every index is in range.
 func takeAlong(a *exec.Args, dst, src array.Array, index []int32, axis int) {
 	outer, n, inner := src.Type.Around(axis)
 	m := dst.Type.Shape[axis]
@@ -429,10 +429,10 @@ func (takeAlongAxisOp) Doc() graph.Doc {
 		Params: "axis: where the indices point", Notes: "An index outside 0..n-1 is an error of the run."}
 }
 
-// addAlongAxisOp is the transpose of takeAlongAxisOp: it adds elements to zeros, of
-// Size along Axis, at the places that the indices name. Elements with the same index
-// are added in the order of the axis, in f64 for f64 and in f32 for other floats. An
-// index outside the axis makes the run fail.
+// addAlongAxisOp is the transpose of takeAlongAxisOp: it adds elements at their indices to
+// zeros with Size along Axis. Elements with the same index are added in the order of the
+// axis, in f64 for f64 and in f32 for other floats. An index outside the axis makes the run
+// fail.
 type addAlongAxisOp struct {
 	Axis, Size int
 }
@@ -530,9 +530,9 @@ func position(a *exec.Args, s sharding.Spec, t graph.Type, flat int) []int {
 	return idx
 }
 
-// Primitives with an argument of indices have the method BadIndex, which devices call. It returns the error
-// for an index that is not below n. The index is element flat of the rank's shard of that argument, which has
-// type t and placement s. a has the mesh and the rank.
+// Primitives with an argument of indices have the method BadIndex, called by devices. It returns the error
+// for an index not below n: element flat of the rank's shard of that argument, of type t and placement s. a
+// has the mesh and the rank.
 
 func (embeddingOp) BadIndex(a *exec.Args, s sharding.Spec, t graph.Type, flat int, id int32, n int) error {
 	return idError(a, s, t, flat, id, 0, n, "id")

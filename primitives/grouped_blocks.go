@@ -34,15 +34,14 @@ func groupedBlocks(transpose bool, align int) exec.Kernel {
 }
 
 // roundedExpertRows returns the first n rows of argument 0, of h elements of type t each, rounded to int8 for products
-// with weights of type d. Where an index leads to more rows than there are behind it, those are rounded once, and then
-// copied.
+// with weights of type d. If an index gathers n rows from fewer rows, each source row is rounded once and then copied.
 func roundedExpertRows(a *exec.Args, t, d graph.DType, h, n int) []byte {
 	x, through := indexedRowsOf(a, 0, t)
 	if !through {
 		return roundedRows(a, d, data[float32](inType(a, a.In[0], graph.F32)), h, n)
 	}
 	size := blocks.RowBytes(d, h)
-	rows, rooms := lined(a, n*size), exec.RoomsOf[float32](a, h)
+	rows, rooms := cacheAligned(a, n*size), exec.RoomsOf[float32](a, h)
 	of := a.In[0].Type.Shape[0]
 	if n <= of {
 		a.Parallel(n, 1+dotGrain/(1+h), func(lo, hi int) {
@@ -55,7 +54,7 @@ func roundedExpertRows(a *exec.Args, t, d graph.DType, h, n int) []byte {
 		})
 		return rows
 	}
-	once := lined(a, of*size)
+	once := cacheAligned(a, of*size)
 	a.Parallel(of, 1+dotGrain/(1+h), func(lo, hi int) {
 		room := rooms.Take()
 		for i := lo; i < hi; i++ {
@@ -72,7 +71,7 @@ func roundedExpertRows(a *exec.Args, t, d graph.DType, h, n int) []byte {
 	return rows
 }
 
-// round rounds row i of what x reads for products with weights of type d. room is for a row of float32.
+// round rounds row i of x.mem for products with weights of type d. room is scratch for a row of float32.
 func (x *indexedRows) round(row []byte, d graph.DType, i int, room []float32) {
 	from := x.mem[i*x.size:][:len(room)*x.d.Size()]
 	if x.d == graph.F32 {
@@ -84,7 +83,7 @@ func (x *indexedRows) round(row []byte, d graph.DType, i int, room []float32) {
 }
 
 // groupedRounded multiplies rows of type t, rounded to int8, with rows of weights. The work is cut between rows of
-// weights, so that each is read once, which matters when there are few tokens. The result is f32.
+// weights. Each is then read once, which matters when there are few tokens. The result is f32.
 func groupedRounded(a *exec.Args, align int, t graph.DType) error {
 	w, y := a.In[1], data[float32](a.Out[0])
 	d, h, f := w.Type.DType, w.Type.Shape[2], a.Out[0].Type.Shape[1]
@@ -92,25 +91,25 @@ func groupedRounded(a *exec.Args, align int, t graph.DType) error {
 		return nil
 	}
 	// Rows between zones are not read here; the engine sets them to zero.
-	z := weightZones{data[int32](a.In[2]), align, f}
+	z := weightRowWork{data[int32](a.In[2]), align, f}
 	rows := roundedExpertRows(a, t, d, h, z.end())
 	work.Steal(a, z.work(), 1+quantGrain/(1+h), 1, func(_, lo, hi int) {
 		q := blockProducts{d: d, deep: h, f: f, rows: rows}
 		z.each(lo, hi, func(e, start, count, from, to int) {
 			q.add(w.Slab(e), y[start*f+from:], f, start, count, from, to)
 		})
-		q.last(q.rest)
+		q.flush(q.rest)
 	})
 	return nil
 }
 
-// resultIn runs a kernel whose result has type d, and rounds the result to its own type.
+// resultIn runs a kernel computing its result in type d, and then rounds it to the result's own type.
 func resultIn(a *exec.Args, d graph.DType, k exec.Kernel) error {
 	y := a.Out[0]
 	if y.Type.DType == d {
 		return k(a)
 	}
-	a.Out[0] = room(a, y.Type.With(d))
+	a.Out[0] = scratchArray(a, y.Type.With(d))
 	err := k(a)
 	wide := a.Out[0]
 	if a.Out[0] = y; err != nil || a.Dry() != nil {
@@ -119,8 +118,8 @@ func resultIn(a *exec.Args, d graph.DType, k exec.Kernel) error {
 	return convert(a, y, wide)
 }
 
-// groupedSwiGLUBlocks is groupedSwiGLU of f32 with weights in blocks: it computes both products of some
-// rows of weights, with the bits of groupedRounded, and then swiglu of these.
+// groupedSwiGLUBlocks is groupedSwiGLU of f32 with weights in blocks. It computes both products for a few
+// rows of weights, with the bits of groupedRounded, followed by their swiglu.
 func groupedSwiGLUBlocks(align int) exec.Kernel {
 	return func(a *exec.Args) error {
 		gate, up, y := a.In[1], a.In[2], data[float32](a.Out[0])
@@ -128,7 +127,7 @@ func groupedSwiGLUBlocks(align int) exec.Kernel {
 		if f == 0 {
 			return nil
 		}
-		z := weightZones{data[int32](a.In[3]), align, f}
+		z := weightRowWork{data[int32](a.In[3]), align, f}
 		end := z.end()
 		rows := roundedExpertRows(a, graph.F32, d, h, end)
 		var g, u []float32
@@ -159,21 +158,21 @@ func groupedSwiGLUBlocks(align int) exec.Kernel {
 					}
 				}
 			})
-			q.last(q.rest)
+			q.flush(q.rest)
 		})
 		return nil
 	}
 }
 
-// gatedAtOnce is about how many numbers of each of two products are computed before swiglu is made of them: they
-// are then still in the second-level cache.
+// gatedAtOnce is the approximate number of results of each of two products computed before their swiglu: they are
+// then still in the second-level cache.
 const gatedAtOnce = 16 << 10
 
-// atOnce returns how many rows of weights are multiplied with an expert's rows before swiglu is made of the results.
-func (z weightZones) atOnce(count int) int { return min(max(gatedAtOnce/count&^31, 32), z.f) }
+// atOnce returns the number of rows of weights multiplied with an expert's rows before computing swiglu.
+func (z weightRowWork) atOnce(count int) int { return min(max(gatedAtOnce/count&^31, 32), z.f) }
 
-// most returns how many results there are at once, at most.
-func (z weightZones) most() int {
+// most returns the largest number of results before computing swiglu.
+func (z weightRowWork) most() int {
 	n := 0
 	for _, c := range z.counts {
 		if c > 0 {
@@ -183,33 +182,33 @@ func (z weightZones) most() int {
 	return n
 }
 
-// blockProducts makes products of rounded rows with rows of weights one after another.
-// It makes a product when the next one is known, so that the weights of the next one
-// are fetched meanwhile.
+// blockProducts computes products of rounded rows with rows of weights one after another.
+// It delays each product until the next one is known, prefetching the weights of the next
+// one meanwhile.
 type blockProducts struct {
 	d       graph.DType
 	deep, f int    // elements of a row of weights, and rows of weights in a matrix
 	rows    []byte // rounded
-	then    func() // what to do after the product that was added last; nil for nothing
+	then    func() // called after the pending product, unless nil
 
-	w, x            []byte // of the product to be made; nil if there is none
+	w, x            []byte // of the pending product; nil if there is none
 	y               []float32
 	row, count, cut int
-	rest            []byte // of the matrix, behind w: the thread's next piece may begin there
+	rest            []byte // of the matrix, after w: the thread's next piece may begin there
 }
 
-// add adds the product of `count` rows, from row start on, with the rows of matrix in
-// [from, to). Rows of y begin `row` elements apart.
+// add schedules the product of `count` rows, from row start on, with rows [from, to) of
+// matrix, after computing the pending one. row is the row stride of y in elements.
 func (q *blockProducts) add(matrix []byte, y []float32, row, start, count, from, to int) {
 	size, each := blocks.RowBytes(q.d, q.deep), len(matrix)/q.f
 	w := matrix[from*each : to*each]
-	q.last(w)
+	q.flush(w)
 	q.w, q.x, q.y, q.row, q.count, q.cut, q.rest = w, q.rows[start*size:], y, row, count, to-from, matrix[to*each:]
 }
 
-// last makes the product that was added last. next are the weights of the next product,
-// nil if there is none.
-func (q *blockProducts) last(next []byte) {
+// flush computes the pending product, prefetching next, the weights of the next one. nil means
+// that there is none.
+func (q *blockProducts) flush(next []byte) {
 	if q.count > 0 {
 		blocks.Multiply(q.d, q.count, q.cut, q.deep, q.x, q.w, next, q.y, q.row, 1)
 	}
@@ -220,24 +219,24 @@ func (q *blockProducts) last(next []byte) {
 	q.count = 0
 }
 
-// quantGrain is how many weights, counted as weightZones counts them, are worth a
-// goroutine: some 130 KB, which memory delivers in 6 microseconds.
+// quantGrain is the number of weights, counted by weightRowWork, worth a goroutine: some
+// 130 KB, delivered by memory in 6 microseconds.
 const quantGrain = 1 << 19
 
-// roundedRows rounds the first n rows of x, of h elements each, into memory that
-// begins at a cache line.
+// roundedRows rounds the first n rows of x, of h elements each, into memory beginning at
+// a cache line.
 func roundedRows(a *exec.Args, d graph.DType, x []float32, h, n int) []byte {
 	size := blocks.RowBytes(d, h)
-	rows := lined(a, n*size)
+	rows := cacheAligned(a, n*size)
 	a.Parallel(n, 1+dotGrain/(1+h), func(lo, hi int) {
 		blocks.Round(d, h, rows[lo*size:hi*size], x[lo*h:hi*h])
 	})
 	return rows
 }
 
-// lined returns n bytes of scratch memory that begin at a cache line, whose contents are
-// undefined.
-func lined(a *exec.Args, n int) []byte {
+// cacheAligned returns n bytes of scratch memory with undefined contents, beginning at a
+// cache line.
+func cacheAligned(a *exec.Args, n int) []byte {
 	mem := exec.MakeDirty[uint8](a, n+63)
 	if a.Dry() != nil {
 		return mem
@@ -246,23 +245,23 @@ func lined(a *exec.Args, n int) []byte {
 	return mem[at : at+n]
 }
 
-// weightZones is the work of experts, cut between rows of weights. Each expert that has
-// tokens has f rows of weights. A row costs the time that memory takes to deliver it,
-// and a little for each token.
-type weightZones struct {
+// weightRowWork is the work of experts, cut between rows of weights. Each expert with
+// tokens has f rows of weights. The cost of a row is the time of reading it from memory,
+// plus a little for each token.
+type weightRowWork struct {
 	counts []int32
 	align  int
 	f      int
 }
 
-func (z weightZones) cost(count int32) int {
+func (z weightRowWork) cost(count int32) int {
 	if count == 0 {
 		return 0
 	}
 	return 2 + int(count)
 }
 
-func (z weightZones) work() int {
+func (z weightRowWork) work() int {
 	n := 0
 	for _, c := range z.counts {
 		n += z.cost(c) * z.f
@@ -270,8 +269,8 @@ func (z weightZones) work() int {
 	return n
 }
 
-// end returns the row behind the last one in use.
-func (z weightZones) end() int {
+// end returns the end of the rows in use.
+func (z weightRowWork) end() int {
 	at, end := 0, 0
 	for _, c := range z.counts {
 		if c > 0 {
@@ -282,10 +281,10 @@ func (z weightZones) end() int {
 	return end
 }
 
-// each calls f for every expert with some of its rows of weights between lo and hi: the
-// rows [from, to) of weights, for the count tokens of the expert from row start on.
-// Ranges of work that cover all work cover every row of weights once.
-func (z weightZones) each(lo, hi int, f func(expert, start, count, from, to int)) {
+// each calls f for every expert with rows of weights between lo and hi, passing these rows
+// [from, to), and the expert's first row and count of tokens. Ranges covering all work
+// cover every row of weights exactly once.
+func (z weightRowWork) each(lo, hi int, f func(expert, start, count, from, to int)) {
 	at, start := 0, 0
 	for e, count := range z.counts {
 		if c := z.cost(count); c > 0 {
@@ -299,14 +298,14 @@ func (z weightZones) each(lo, hi int, f func(expert, start, count, from, to int)
 	}
 }
 
-// cut returns the row of weights at which to cut after some work: a multiple of 16, since
-// rows are multiplied in groups of 4 or 16, or the last.
-func (z weightZones) cut(work, cost int) int {
+// cut returns the row of weights at which to cut after some work: the last row, or a
+// multiple of 16, because rows are multiplied in groups of 4 or 16.
+func (z weightRowWork) cut(work, cost int) int {
 	return min(roundUp(max((work+cost-1)/cost, 0), 16), z.f)
 }
 
-// groupedWide converts some rows of weights to numbers at a time. Sums are formed in
-// the order of gemm.Multiply, in blocks of 256.
+// groupedWide converts a few rows of weights to numbers at a time. It sums in the order of
+// gemm.Multiply, in blocks of 256.
 func groupedWide[T float](transpose bool, align int) exec.Kernel {
 	const some = 256
 	return func(a *exec.Args) error {
@@ -316,10 +315,10 @@ func groupedWide[T float](transpose bool, align int) exec.Kernel {
 		if f == 0 {
 			return nil
 		}
-		z := zones{data[int32](a.In[2]), align, 0}
+		z := expertWork{data[int32](a.In[2]), align, 0}
 		total := total(a.In[2])
 		errs := make([]error, max(total, 1))
-		a.Parallel(total, max(fewest, 1+dotGrain/(1+h*f)), func(lo, hi int) {
+		a.Parallel(total, max(minPieceUnits, 1+dotGrain/(1+h*f)), func(lo, hi int) {
 			var wide []T
 			z.each(lo, hi, func(e, start, from, to int) {
 				from, to = start+from, start+to

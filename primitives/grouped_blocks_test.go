@@ -15,7 +15,7 @@ import (
 func TestWeightZones(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
-		z := weightZones{make([]int32, 1+r.IntN(6)), r.IntN(4), 1 + r.IntN(40)}
+		z := weightRowWork{make([]int32, 1+r.IntN(6)), r.IntN(4), 1 + r.IntN(40)}
 		starts, at, end := make([]int, len(z.counts)), 0, 0
 		for e := range z.counts {
 			z.counts[e] = int32(max(0, r.IntN(8)-2))
@@ -84,7 +84,7 @@ func TestGroupedBlocksThreads(t *testing.T) {
 		if joined {
 			a.In, kernel = []array.Array{x, w, w, n}, groupedSwiGLUBlocks(4)
 		}
-		if a.Alone(weightZones{counts, 4, f}.work(), 1+quantGrain/(1+h)) != (threads == 1) {
+		if a.Alone(weightRowWork{counts, 4, f}.work(), 1+quantGrain/(1+h)) != (threads == 1) {
 			t.Fatal("the work is not large enough to be cut")
 		}
 		if err := kernel(a); err != nil {

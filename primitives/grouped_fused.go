@@ -9,7 +9,7 @@ import (
 )
 
 // The kernels of joined instructions. Their arguments are rows in expert order, matrices
-// and last the counts. They have the bits of the instructions that they replace.
+// and, last, the counts. Results have the same bits as without joining.
 
 // inNumber returns the kernel for the element type of the first result.
 func inNumber(bf16, f16, f32, f64 exec.Kernel) exec.Kernel {
@@ -26,26 +26,26 @@ func inNumber(bf16, f16, f32, f64 exec.Kernel) exec.Kernel {
 	}
 }
 
-// fused is the work of a joined instruction, which is cut between rows.
+// fused is the work of a joined instruction, cut between rows.
 type fused[E gemm.Number] struct {
 	exec.Taking
 	*exec.Args
-	zones
+	expertWork
 	transpose bool
 	k         int // elements of a row
 }
 
 // fusedOf returns the work on experts' rows of k elements, their number, and the least
-// number of rows that is worth a goroutine if a row costs `work` products.
+// number of rows worth a goroutine if a row costs `work` products.
 //
-// A thread copies the matrices of the experts whose rows it has, unless copies are kept.
-// Each matrix is copied once in a call, with two exceptions: matrices of experts whose
-// rows two threads share, of which there are fewer than threads, and in fused products
-// once more for each further 384 rows of an expert (see gemm.Panels for what sharing such
-// a copy would cost).
+// Unless packed copies are kept, a thread copies the matrix of each expert it works on. A
+// matrix is thus copied once per call, with two exceptions. If two threads share the rows of
+// an expert, both copy its matrix; this concerns fewer experts than threads. Fused products
+// copy it again for each further 384 rows of an expert (gemm.Panels states the cost of
+// sharing such a copy).
 func fusedOf[E gemm.Number](a *exec.Args, transpose bool, align, k, work int) (w fused[E], rows, grain int) {
 	counts := a.In[len(a.In)-1]
-	return fused[E]{exec.Taking{}, a, zones{data[int32](counts), align, 0}, transpose, k}, total(counts), 1 + dotGrain/(1+work)
+	return fused[E]{exec.Taking{}, a, expertWork{data[int32](counts), align, 0}, transpose, k}, total(counts), 1 + dotGrain/(1+work)
 }
 
 // matrix returns the matrix of expert e in argument i.

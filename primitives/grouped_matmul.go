@@ -75,7 +75,7 @@ func (g groupedMatMulOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{graph.T(x.DType, x.Shape[0], f)}, nil
 }
 
-// groupedTypes checks the operands that every grouped primitive has. The first dimension of w is experts.
+// groupedTypes checks the operands common to all grouped primitives. The first dimension of w is the experts.
 func groupedTypes(x, w, r graph.Type) error {
 	if x.Rank() != 2 {
 		return fmt.Errorf("rows are %s, want [rows, columns]", x)
@@ -106,7 +106,7 @@ func (g groupedMatMulOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, e
 	return []*graph.Value{dx, dw, nil}, nil
 }
 
-// expertRows returns the layer that dispatched the rows with placement s. It is an error if
+// expertRows returns the layer dispatching the rows with placement s. It returns an error if
 // the rows are not in the expert order of the routing.
 func expertRows(s sharding.Spec, routing *graph.Value, what string, experts int) (epLayer, error) {
 	if s.Ragged == nil {
@@ -126,8 +126,8 @@ func expertRows(s sharding.Spec, routing *graph.Value, what string, experts int)
 }
 
 // constantRows returns c with argument i, if it is constant rows, placed like the rows
-// of another argument. Without other rows it is placed like the rows of the routing, if an
-// ep_prepare or ep_copies of this program made the routing.
+// of another argument. If there are no other rows, it is placed like the rows of the routing,
+// provided that an ep_prepare or ep_copies of this program made it.
 func constantRows(c *sharding.Context, i int) *sharding.Context {
 	routing := c.Eqn.In[2].Origin()
 	p, ok := dispatchOf(routing)
@@ -146,7 +146,7 @@ func constantRows(c *sharding.Context, i int) *sharding.Context {
 }
 
 // Shard requires the weights to be split over the experts' axis like the rows. The
-// columns of the weights may be split. If the summed dimension is split, a sum stays
+// columns of the weights may be split. Splitting the contracted dimension leaves a sum
 // pending.
 func (g groupedMatMulOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	c = constantRows(c, 0)
@@ -172,8 +172,8 @@ func (g groupedMatMulOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 // withoutExperts returns a context where the routing, argument 2, and the first
-// dimension of argument w, if w is not negative, are whole. The axes that split them
-// follow from the axes that split the rows.
+// dimension of argument w, if w is not negative, are whole. The axes splitting them
+// follow from the axes splitting the rows.
 func withoutExperts(c *sharding.Context, w int) *sharding.Context {
 	d := *c
 	d.In = slices.Clone(c.In)
@@ -185,8 +185,8 @@ func withoutExperts(c *sharding.Context, w int) *sharding.Context {
 	return &d
 }
 
-// expertsOver sets the placements of the weights' expert dimension and of the routing
-// for rows of tokens that are split over axes.
+// expertsOver sets the placements of the weights' expert dimension and of the routing,
+// for tokens split over axes.
 func (l epLayer) expertsOver(c *sharding.Context, w, routing *sharding.Spec, axes []string) error {
 	w.Dims[0] = l.expertAxes(c.Mesh)
 	for _, a := range w.Dims[0] {
@@ -202,7 +202,7 @@ func (l epLayer) expertsOver(c *sharding.Context, w, routing *sharding.Spec, axe
 	return nil
 }
 
-// expertAxes returns the axes that split the experts: the layer's axis, if the mesh has
+// expertAxes returns the axes splitting the experts: the layer's axis, if the mesh has
 // it.
 func (l epLayer) expertAxes(m sharding.Mesh) []string {
 	if m.Size(l.axis) > 1 {

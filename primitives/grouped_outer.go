@@ -18,9 +18,9 @@ import (
 // gradient of groupedMatMulOp with respect to the weights.
 type groupedOuterOp struct {
 	Experts int
-	// Tree, if not 0, is the number of blocks of the tokens. The products of an expert's rows are
-	// summed over the tokens of each block, and these sums are added in pairs, so that the result
-	// does not depend on the number of ranks. The rows are f32 or f64.
+	// Tree, if not 0, is the number of blocks of the tokens. Products are summed over the tokens
+	// of each block, and these sums are added in pairs, making the result independent of the
+	// number of ranks. The rows are f32 or f64.
 	Tree int
 	// Precision is as in dotGeneralOp.
 	Precision string
@@ -63,7 +63,7 @@ func (g groupedOuterOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, er
 	}, nil
 }
 
-// Shard leaves a sum pending over the ranks that hold copies of the same experts.
+// Shard leaves a sum pending over the ranks holding the same experts.
 func (g groupedOuterOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	c = constantRows(constantRows(c, 0), 1)
 	l, err := expertRows(c.In[0], c.Eqn.In[2], "the rows", g.Experts)
@@ -126,24 +126,24 @@ func groupedOuter[E gemm.Number](align int) exec.Kernel {
 	}
 }
 
-// expertProducts are products of experts' rows x, of h elements, and y, of f.
+// expertProducts are products of experts' rows x, of h elements, and y, of f elements.
 type expertProducts[E gemm.Number] struct {
 	exec.Taking
 	dry *kernel.Dry
-	zones
+	expertWork
 	x, y gemm.Left[E]
 	w    []E
 	h, f int
 }
 
-// expertProductsOf returns the products of a's arguments x, y and the rows of each expert, the number of pieces
-// into which they may be cut, and the number of pieces worth a goroutine. It writes zeros for experts without rows.
+// expertProductsOf returns the products of arguments x and y, given the counts, the number of pieces into which
+// they may be cut, and the number of pieces worth a goroutine. It writes zeros for experts without rows.
 func expertProductsOf[E gemm.Number](a *exec.Args, align int) (p expertProducts[E], pieces, grain int) {
 	h, f := a.Out[0].Type.Shape[1], a.Out[0].Type.Shape[2]
 	if h == 0 || f == 0 {
 		return p, 0, 1
 	}
-	p = expertProducts[E]{exec.Taking{}, a.Dry(), zones{data[int32](a.In[2]), align, h}, expertRowsOf[E](a, 0), expertRowsOf[E](a, 1), data[E](a.Out[0]), h, f}
+	p = expertProducts[E]{exec.Taking{}, a.Dry(), expertWork{data[int32](a.In[2]), align, h}, expertRowsOf[E](a, 0), expertRowsOf[E](a, 1), data[E](a.Out[0]), h, f}
 	for e, n := range p.counts {
 		if n == 0 && a.Dry() == nil {
 			clear(p.w[e*h*f : (e+1)*h*f])

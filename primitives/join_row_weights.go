@@ -10,15 +10,14 @@ import (
 	"github.com/gomoe/gomoe/lowering/ops"
 )
 
-// DeviceJoins returns the rules by which plans for devices get fewer instructions: those
-// that save a device from reading weights, from writing the products with gate and up, or from
-// copying rows to expert order for products.
+// DeviceJoins returns the rules joining instructions of plans for devices. They save reading
+// weights, writing the products with gate and up, and copying rows into expert order for products.
 func DeviceJoins() [][]lowering.Join {
 	return [][]lowering.Join{{joinRowWeights, joinDeviceSwiGLU}, {joinDeviceIndexed}, {joinOnlyWeights}}
 }
 
-// joinDeviceSwiGLU is joinSwiGLU, joinSwiGLUBlocks and joinNarrowBlocks where nothing else reads the
-// products, and gate and up have one type.
+// joinDeviceSwiGLU is joinSwiGLU, joinSwiGLUBlocks and joinNarrowBlocks for gate and up of the same
+// type, if the products have no other readers.
 func joinDeviceSwiGLU(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	for _, rule := range []lowering.Join{joinSwiGLU, joinSwiGLUBlocks, joinNarrowBlocks} {
 		others, joined, ok := rule(p, i)
@@ -26,30 +25,31 @@ func joinDeviceSwiGLU(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool)
 			return others, joined, true
 		}
 	}
-	return none()
+	return noJoin()
 }
 
-// joinNarrowBlocks is joinSwiGLUBlocks for rows of 16 bits, whose products are rounded to their type
-// before swiglu. On the host the three kernels run one after another, since there is nothing to gain.
+// joinNarrowBlocks is joinSwiGLUBlocks for rows of 16 bits, rounding the products to the type of the
+// rows before swiglu. On the host the three kernels run one after another, because fusing them gains
+// nothing.
 func joinNarrowBlocks(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	j, ok := gatedProducts(p, i, func(p *lowering.Peephole, b int) (rowProduct, bool) {
 		m, ok := productOf(p, b, ops.GroupedMatMul|ops.Blocks)
 		return m, ok && m.op.Transpose && isNarrow(p.Bufs[b].Type.DType)
 	})
 	if !ok {
-		return none()
+		return noJoin()
 	}
 	gated := p.Instrs[i].Kernel
 	return j.others(), j.joined(ops.GroupedSwiGLU|ops.Blocks, lowering.Host{Slabs: []int{1, 2},
 		Dry: gateAfterUp(j.gate.Dry, j.up.Dry, gated), Kernel: gateAfterUp(j.gate.Kernel, j.up.Kernel, gated)}), true
 }
 
-// gateAfterUp returns a kernel that computes the products with gate and up, and swiglu of the two. Rows between zones, which
-// no product writes, hold anything; the engine sets those of the result to zero.
+// gateAfterUp returns a kernel computing the products with gate and up, followed by swiglu. Padding rows between experts are
+// undefined in the products; the engine zeroes them in the result.
 func gateAfterUp(gate, up, swiglu exec.Kernel) exec.Kernel {
 	return func(a *exec.Args) error {
 		x, w, v, counts, y := a.In[0], a.In[1], a.In[2], a.In[3], a.Out[0]
-		g, u := room(a, y.Type), room(a, y.Type)
+		g, u := scratchArray(a, y.Type), scratchArray(a, y.Type)
 		for _, product := range []struct {
 			kernel exec.Kernel
 			w, to  array.Array
@@ -67,12 +67,12 @@ func gateAfterUp(gate, up, swiglu exec.Kernel) exec.Kernel {
 }
 
 // joinRowWeights joins the product of experts' rows with weights in blocks and the
-// multiplication by the rows' own weights, of f32, so that rows with weight 0 need not be
-// computed. Such rows are then zeros, even where the product would be infinite or NaN.
+// multiplication by the rows' own weights, of f32. Rows with weight 0 are then not computed.
+// They are zeros, even if the product would be infinite or NaN.
 func joinRowWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	in := &p.Instrs[i]
 	if in.Op != ops.Mul || len(in.In) != 2 {
-		return none()
+		return noJoin()
 	}
 	for at, rows := range in.In {
 		product, ok := productOf(p, rows, ops.GroupedMatMul|ops.Blocks)
@@ -89,11 +89,11 @@ func joinRowWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 			[]int{product.rows, product.weights, product.counts, spread.In[0]},
 			lowering.Host{Dry: weighRows(product.Dry), Kernel: weighRows(product.Kernel)}), true
 	}
-	return none()
+	return noJoin()
 }
 
-// weighRows returns a kernel that computes product and multiplies each row by its weight,
-// which the last argument holds.
+// weighRows returns a kernel computing product and multiplying each row by its weight, from the
+// last argument.
 func weighRows(product exec.Kernel) exec.Kernel {
 	return func(a *exec.Args) error {
 		last := len(a.In) - 1

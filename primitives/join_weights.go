@@ -9,23 +9,22 @@ import (
 	"github.com/gomoe/gomoe/lowering/ops"
 )
 
-// joinWeights joins the multiplication of experts' rows by their weights with the
-// instruction that reads the result to bring the rows home. Weighted rows are then not
-// written.
+// joinWeights joins the multiplication of experts' rows by their weights with the combine
+// instruction reading the result. Weighted rows are then not written to memory.
 func joinWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	in := &p.Instrs[i]
 	args, ok := map[lowering.Op]int{ops.EPSum: 2, ops.EPSpread: 2, ops.EPPackRows: 3}[in.Op]
-	if !ok || len(in.In) != args { // weights travel along
-		return none()
+	if !ok || len(in.In) != args { // the combine has weights of its own
+		return noJoin()
 	}
 	rows := in.In[0]
 	mi := p.Maker(rows)
-	if mi < 0 || !p.Last(rows, i) || in.Op != ops.EPSum && unevenColumns(p, rows) { // packed rows are longer than some ranks' then
-		return none()
+	if mi < 0 || !p.Last(rows, i) || in.Op != ops.EPSum && unevenColumns(p, rows) { // packed rows are then longer than the rows of some ranks
+		return noJoin()
 	}
 	product := &p.Instrs[mi]
 	if product.Op != ops.Mul || len(product.In) != 2 {
-		return none()
+		return noJoin()
 	}
 	for at, w := range product.In {
 		wi := p.Maker(w)
@@ -52,9 +51,9 @@ func joinWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 		default:
 			join.Kernel = inFloat(packWeighted[float32], packWeighted[float64])
 		}
-		return []int{wi, mi}, join, true // a gradient may read the broadcast weights: then wi stays
+		return []int{wi, mi}, join, true // wi stays if a gradient reads the broadcast weights
 	}
-	return none()
+	return noJoin()
 }
 
 // unevenColumns reports whether ranks have different numbers of columns of rows in a buffer.
@@ -64,19 +63,19 @@ func unevenColumns(p *lowering.Peephole, rows int) bool {
 }
 
 // sumWeighted computes each token's sum of y[i]·w[i] over its k rows, in order. The
-// arguments are rows and weights, then the row of each pair.
+// arguments are rows, weights and the row of each pair.
 func sumWeighted[T float](k int) exec.Kernel {
 	return func(a *exec.Args) error {
 		d, n := a.Out[0].Type.DType, a.Out[0].Type.Shape[1]
-		sumPairsAs(a, a.Out[0].Type.Shape[0], rowSum[T]{to: inArrays(a.Out, k), from: inArrays(a.In[:1], 1), index: data[int32](a.In[2]), factors: data[T](a.In[1]), d: d, as: d, k: k, n: n})
+		sumPairsAs(a, a.Out[0].Type.Shape[0], rowSum[T]{to: arrayLayout(a.Out, k), from: arrayLayout(a.In[:1], 1), index: data[int32](a.In[2]), factors: data[T](a.In[1]), d: d, as: d, k: k, n: n})
 		return nil
 	}
 }
 
-// packWeighted writes y[i]·w[i] for each row i of the experts to the place from which row
-// i is sent.
+// packWeighted writes y[i]·w[i], for each row i in expert order, to the packed row from which
+// it is sent.
 func packWeighted[T float](a *exec.Args) error {
-	rows, recv, over := total(a.In[3]), data[int32](a.In[2]), overZones(a)
+	rows, recv, over := total(a.In[3]), data[int32](a.In[2]), aliasesRows(a)
 	moveWeighted[T](a, rows, recv, over)
 	if over {
 		permuteRows(a, a.In[0].Bytes(), recv[:rows], rowSize(a.In[0].Type))
@@ -84,20 +83,21 @@ func packWeighted[T float](a *exec.Args) error {
 	return nil
 }
 
-// spreadWeighted writes y[i]·w[i] for each pair whose row is y[i], and zeros for pairs whose
-// rows other ranks have. The arguments are those of sumWeighted.
+// spreadWeighted scatters y[i]·w[i] to the pair of row i, writing zeros for pairs with rows on
+// other ranks. It has the arguments of sumWeighted.
 func spreadWeighted[T float](a *exec.Args) error {
 	home := data[int32](a.In[2])
 	moveWeighted[T](a, len(home), home, false)
 	return nil
 }
 
-// moveWeighted writes y[i]·w[i] for the first n rows i of at, to a row of the result or over y[i].
+// moveWeighted writes y[i]·w[i] for the first n indices i of at, to the result or, if over is set, in
+// place.
 func moveWeighted[T float](a *exec.Args, n int, at []int32, over bool) {
-	y := inArrays(a.In[:1], 1)
+	y := arrayLayout(a.In[:1], 1)
 	m := rowConversion[T]{rowMove: rowMove{to: y, from: y, at: at, clear: true}, d: a.In[0].Type.DType, as: a.In[0].Type.DType, factors: data[T](a.In[1]), over: over}
 	if !over {
-		m.to = inPacked(a.Out[0], y.values.size, 0, 0)
+		m.to = packedLayout(a.Out[0], y.values.size, 0, 0)
 	}
 	convertRows(a, n, a.In[0].Type.Shape[1], m)
 }

@@ -101,16 +101,16 @@ func wide(a *exec.Args, out, xs []array.Array) []array.Array {
 	out = out[:0]
 	for _, x := range xs {
 		if x.Type.DType == graph.BF16 || x.Type.DType == graph.F16 {
-			x = room(a, x.Type.With(graph.F32))
+			x = scratchArray(a, x.Type.With(graph.F32))
 		}
 		out = append(out, x)
 	}
 	return out
 }
 
-// room returns an array in scratch memory with undefined elements. In a dry run it has no
+// scratchArray returns an array in scratch memory with undefined elements. In a dry run it has no
 // memory.
-func room(a *exec.Args, t graph.Type) array.Array {
+func scratchArray(a *exec.Args, t graph.Type) array.Array {
 	mem := exec.MakeDirty[uint8](a, int(t.Bytes()))
 	if a.Dry() != nil {
 		return array.Outline(t)

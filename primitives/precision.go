@@ -64,9 +64,9 @@ func GroupedMatMulAt(precision string, r Prepared, rows, w *graph.Value) *graph.
 // partsOf returns the parts of x, which is of f32. Those of another product of x are made again.
 func partsOf(a *exec.Args, precision string, x array.Array) gemm.Parts {
 	t := x.Type.With(graph.BF16)
-	p := gemm.Parts{High: data[array.Brain](room(a, t))}
+	p := gemm.Parts{High: data[array.Brain](scratchArray(a, t))}
 	if precision == HighPrecision {
-		p.Low = data[array.Brain](room(a, t))
+		p.Low = data[array.Brain](scratchArray(a, t))
 	}
 	w := exec.New[partSplit](a)
 	*w = partSplit{parts: p}
@@ -95,7 +95,7 @@ func dotParts(l, r operandDims, precision string) exec.Kernel {
 	return func(a *exec.Args) error {
 		x, y, z := inType(a, a.In[0], graph.F32), inType(a, a.In[1], graph.F32), a.Out[0]
 		if z.Type.DType != graph.F32 {
-			z = room(a, z.Type.With(graph.F32))
+			z = scratchArray(a, z.Type.With(graph.F32))
 		}
 		lhs, rhs := operandOf(a, x, l), operandOf(a, y, r)
 		batches, m, n, k := len(lhs.start), lhs.rows, rhs.rows, lhs.cols

@@ -183,7 +183,7 @@ func reduceAxes(axes []int, step func(a *exec.Args, y, x array.Array, axis int),
 			}
 			y := out.Reshape(t.Shape...)
 			if i > 0 || t.DType != out.Type.DType {
-				y = room(a, t)
+				y = scratchArray(a, t)
 			}
 			switch {
 			case byLine && i == last:

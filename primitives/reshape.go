@@ -16,10 +16,10 @@ import (
 // reshapeOp gives its argument another shape with as many elements.
 type reshapeOp struct {
 	Shape []int
-	// Batch merges all dimensions but the last, which are a batch, into one dimension of rows. With a
+	// Batch merges the batch dimensions, all but the last, into one dimension of rows. With a
 	// second argument it splits rows into the batch dimensions of that argument, which is not
-	// read. The axes that split any dimension of the batch then split the rows. Ranks exchange the
-	// rows that they do not hold.
+	// read. The axes splitting any batch dimension split the rows. Ranks exchange rows missing in
+	// their shard.
 	Batch bool
 }
 
@@ -66,8 +66,8 @@ func (r reshapeOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) 
 
 // Shard splits the result where the argument is split. A dimension of the argument and
 // one of the result cut the elements into the same contiguous parts if the sizes before
-// both have the same product. So where dimensions are merged, or one is taken apart, the
-// first of them stays split, if ranks get the same share of both.
+// both have the same product. If dimensions are merged, or one is split up, the first of
+// them therefore stays split, provided that ranks get the same share of both.
 func (r reshapeOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	if r.Batch {
 		return r.shardBatch(c)
@@ -92,7 +92,7 @@ func (r reshapeOp) Factors(c *sharding.Context, ragged bool) sharding.Factors {
 		for j, m := range r.Shape {
 			sameRows := i == 0 && j == 0 && m == n
 			sameParts := n != 1 && m != 1 && outerX[i] == outerY[j]
-			if sameRows || sameParts && (i > 0 || !ragged) { // a ragged row stays a row
+			if sameRows || sameParts && (i > 0 || !ragged) { // ragged rows remain rows
 				in[i], out[j] = i, i
 			}
 		}
@@ -155,8 +155,8 @@ func flatten(x *graph.Value) *graph.Value {
 	return graph.Apply1(reshapeOp{Shape: []int{n, x.Dim(-1)}, Batch: true}, x)
 }
 
-// unflatten returns y [tokens, n] with the leading dimensions of like, and their placement, instead of
-// the tokens.
+// unflatten returns y [tokens, n] with the tokens reshaped to the leading dimensions of like, placed like
+// them.
 func unflatten(y, like *graph.Value) *graph.Value {
 	graph.Helper()
 	if like.Rank() == 2 {
@@ -181,11 +181,10 @@ func (r reshapeOp) inferBatch(in []graph.Type) error {
 	return nil
 }
 
-// batch is how the leading dimensions of an array, which together are a batch of rows, are
-// split.
+// batch is the split of the leading dimensions of an array, which form a batch of rows.
 type batch struct {
 	shape []int
-	dims  [][]string // the axes that split each dimension
+	dims  [][]string // the axes splitting each dimension
 	axes  []string   // all of them, in the order of the dimensions
 	rows  int        // the product of shape
 }
@@ -200,9 +199,9 @@ func batchOf(t graph.Type, s sharding.Spec) batch {
 	return b
 }
 
-// stays reports whether each rank's rows are the ones that it holds if axes split the rows
-// instead.
-func (b batch) stays(m sharding.Mesh) bool {
+// keepsRows reports whether splitting the merged rows over axes gives each rank the rows it
+// already holds.
+func (b batch) keepsRows(m sharding.Mesh) bool {
 	before := 1
 	for d, axes := range b.dims {
 		n, parts := b.shape[d], m.Parts(axes)
@@ -214,16 +213,15 @@ func (b batch) stays(m sharding.Mesh) bool {
 	return true
 }
 
-// shardBatch keeps the axes that split a batch. They split the rows into which its dimensions are
-// merged, and on the way back the dimensions that they split in like. Rows on another rank then
-// move.
+// shardBatch keeps the axes splitting a batch. After merging they split the rows, and in the
+// opposite direction the same dimensions as in like. Rows of other ranks then move.
 func (r reshapeOp) shardBatch(c *sharding.Context) (sharding.Decision, error) {
 	alone := *c
 	alone.In = c.In[:1]
 	b := batchOf(c.Type(len(c.In)-1), c.In[len(c.In)-1])
 	x := c.In[0]
 	back := len(c.In) == 2
-	if b.stays(c.Mesh) || x.Ragged != nil || back && !slices.Equal(x.At(0), b.axes) {
+	if b.keepsRows(c.Mesh) || x.Ragged != nil || back && !slices.Equal(x.At(0), b.axes) {
 		dec, err := r.place(&alone)
 		dec.In = append(dec.In, c.In[1:]...)
 		return dec, err
@@ -235,13 +233,13 @@ func (r reshapeOp) shardBatch(c *sharding.Context) (sharding.Decision, error) {
 	return sharding.Decision{In: append([]sharding.Spec{from}, c.In[1:]...), Out: []sharding.Spec{to}}, nil
 }
 
-// lowerBatch moves rows by one all_to_all. A rank sends its rows in order. If the receivers have contiguous
-// rows, the rows for a receiver are contiguous. If the senders have contiguous rows, the rows from a sender
-// are.
+// lowerBatch moves rows in one all_to_all. A rank sends its rows in batch order. Merging, the rows for each
+// receiver are contiguous, and are permuted after receiving. Splitting, the rows from each sender are
+// contiguous, and are permuted before sending.
 func (r reshapeOp) lowerBatch(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if len(in) == 1 {
 		b := batchOf(e.Eqn.In[0].Type, in[0].Spec)
-		if b.stays(e.Mesh) {
+		if b.keepsRows(e.Mesh) {
 			e.Alias(out[0], in[0])
 			return nil
 		}
@@ -253,7 +251,7 @@ func (r reshapeOp) lowerBatch(e *lowering.Emitter, out, in []lowering.Buf) error
 		}})
 	}
 	b := batchOf(e.Eqn.Out[0].Type, out[0].Spec)
-	if b.stays(e.Mesh) || !slices.Equal(in[0].Spec.At(0), b.axes) {
+	if b.keepsRows(e.Mesh) || !slices.Equal(in[0].Spec.At(0), b.axes) {
 		e.Alias(out[0], in[0])
 		return nil
 	}
@@ -268,18 +266,18 @@ func (r reshapeOp) lowerBatch(e *lowering.Emitter, out, in []lowering.Buf) error
 	return err
 }
 
-// exchange emits the all_to_all from the ranks that hold rows of the batch to those that
-// hold contiguous rows or, if back is set, from these to those.
+// exchange emits the all_to_all from the ranks holding rows of the batch to the ranks holding
+// contiguous rows or, if back is set, the reverse exchange.
 func (b batch) exchange(e *lowering.Emitter, out, in lowering.Buf, back bool) {
 	e.EmitCollective(lowering.CollectiveSpec{Op: ops.AllToAll, Axes: b.axes, DType: in.Type.DType, Bytes: in.Type.Bytes(), Out: []lowering.Buf{out}, In: []lowering.Buf{in},
 		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
 			me, n := a.Index(b.axes), a.Mesh.Parts(b.axes)
-			to, from := exec.NewDirty[parcels](a), exec.NewDirty[parcels](a)
+			to, from := exec.NewDirty[memberSlices](a), exec.NewDirty[memberSlices](a)
 			to.parts, from.parts = to.parts[:0], from.parts[:0]
 			src, dst := a.In[0].Bytes(), a.Out[0].Bytes()
 			row := rowBytes(a.In[0].Type)
 			for i := range n {
-				sent, received := b.shared(a.Mesh, me, i)*row, b.shared(a.Mesh, i, me)*row
+				sent, received := b.sharedRows(a.Mesh, me, i)*row, b.sharedRows(a.Mesh, i, me)*row
 				if back {
 					sent, received = received, sent
 				}
@@ -290,8 +288,8 @@ func (b batch) exchange(e *lowering.Emitter, out, in lowering.Buf, back bool) {
 		}})
 }
 
-// copy copies the rank's contiguous rows from src to dst: from the order in which the members
-// holding them in the batch send them or, if apart is set, to this order.
+// copy permutes the rank's contiguous rows from src to dst: from the order of the members
+// sending them or, if apart is set, to this order.
 func (b batch) copy(a *exec.Args, dst, src []byte, apart bool) {
 	me, row := a.Index(b.axes), rowBytes(a.In[0].Type)
 	first, _ := a.Mesh.Cut(b.axes, b.rows, me)
@@ -308,9 +306,8 @@ func (b batch) copy(a *exec.Args, dst, src []byte, apart bool) {
 	}
 }
 
-// BatchRows calls f for the contiguous rows of a rank, of a batch of type t with the placement s: for n rows
-// from the rank's row `row` on, in the order in which the ranks holding them in the batch send
-// them.
+// BatchRows calls f for runs of the contiguous rows of a rank, n rows from the rank's row `row` on, in the
+// order of the ranks sending them. The batch has type t and placement s.
 func (reshapeOp) BatchRows(m sharding.Mesh, t graph.Type, s sharding.Spec, rank int, f func(row, n int)) {
 	b := batchOf(t, s)
 	me := m.Index(rank, b.axes)
@@ -324,15 +321,15 @@ func rowBytes(t graph.Type) int {
 	return int(graph.Type{DType: t.DType, Shape: t.Shape[t.Rank()-1:]}.Bytes())
 }
 
-// shared returns the number of rows that member i holds in the batch and member j among the contiguous
+// sharedRows returns the number of rows held by member i in the batch and by member j among the contiguous
 // rows.
-func (b batch) shared(m sharding.Mesh, i, j int) (rows int) {
+func (b batch) sharedRows(m sharding.Mesh, i, j int) (rows int) {
 	b.runs(m, i, j, func(_, n int) { rows += n })
 	return rows
 }
 
-// runs calls f for the rows that shared counts, in their order: n rows from row t of the
-// batch on.
+// runs calls f for the rows counted by sharedRows, in order: n rows from row t of the batch
+// on.
 func (b batch) runs(m sharding.Mesh, i, j int, f func(t, n int)) {
 	lo, size := m.Cut(b.axes, b.rows, j)
 	b.walk(m, m.Parts(b.axes), i, 0, 0, lo, lo+size, f)

@@ -217,27 +217,27 @@ func (clampOp) Infer(in []graph.Type) ([]graph.Type, error) {
 // VJP is the derivative of jax.lax.clamp.
 func (clampOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, g := e.In[1], ct[0]
-	lo, hi, zeros := spread(e.In[0], x), spread(e.In[2], x), ZerosLike(x)
+	lo, hi, zeros := broadcastBound(e.In[0], x), broadcastBound(e.In[2], x), ZerosLike(x)
 	below := Where(And(Gt(lo, x), Lt(lo, hi)), g, zeros)
 	above := Where(Lt(hi, x), g, zeros)
 	return []*graph.Value{
-		gathered(below, e.In[0]),
+		boundCotangent(below, e.In[0]),
 		Where(And(Gt(x, lo), Lt(x, hi)), g, zeros),
-		gathered(above, e.In[2]),
+		boundCotangent(above, e.In[2]),
 	}, nil
 }
 
-// spread repeats a scalar to the shape of x.
-func spread(b, x *graph.Value) *graph.Value {
+// broadcastBound broadcasts a scalar bound to the shape of x.
+func broadcastBound(b, x *graph.Value) *graph.Value {
 	if b.Rank() == x.Rank() {
 		return b
 	}
 	return BroadcastInDim(b, x.Type.Shape)
 }
 
-// gathered returns the cotangent of the value `of`: g, or the sum of g if `of` is a
+// boundCotangent returns the cotangent of a bound: g, or the sum of g if the bound is a
 // scalar.
-func gathered(g, of *graph.Value) *graph.Value {
+func boundCotangent(g, of *graph.Value) *graph.Value {
 	if of.Rank() == g.Rank() {
 		return g
 	}

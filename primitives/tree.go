@@ -13,14 +13,14 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Sums in a tree. A primitive with the parameter tree=n, a power of two, cuts the dimension
-// that it sums over into n equal blocks, forms the sum of each block, and adds these in pairs:
-// block 0 to block 1, 2 to 3, and so on, and then the sums of two blocks likewise, until one
-// sum is left. A rank forms the subtrees for which it has all blocks, and ranks form the rest
-// together (see treeSum). So the bits do not depend on the blocks' ranks.
+// Sums in a tree. A primitive with the parameter tree=n, a power of two, cuts the reduced
+// dimension into n equal blocks, sums each block, and adds these sums in pairs: block 0 to
+// block 1, 2 to 3, and so on, and then the sums of pairs likewise, until one sum is left. A
+// rank sums the subtrees with all blocks on the rank, and the ranks exchange sums to complete
+// the tree (see treeSum). The bits therefore do not depend on the placement of the blocks.
 
-// treeOf returns an error unless a dimension of size n can be summed in a tree of that many
-// blocks, into a result of type t.
+// treeOf returns an error unless a dimension of size n can be summed in a tree with the given
+// number of blocks, into a result of type t.
 func treeOf(tree, n int, t graph.Type) error {
 	switch {
 	case tree == 0:
@@ -35,7 +35,7 @@ func treeOf(tree, n int, t graph.Type) error {
 	return nil
 }
 
-// treeDepth returns the largest number of sums held at a time for a tree of that many blocks.
+// treeDepth returns the largest number of sums on the stack while summing a tree of blocks.
 func treeDepth(blocks int) int {
 	n := 1
 	for ; blocks > 1; blocks /= 2 {
@@ -44,7 +44,7 @@ func treeDepth(blocks int) int {
 	return n
 }
 
-// onlySplit returns the one of the dimensions that is split, or an error.
+// onlySplit returns the split dimension among dims, or an error unless there is exactly one.
 func onlySplit(s sharding.Spec, dims []int) (int, error) {
 	at := -1
 	for _, d := range dims {
@@ -59,8 +59,8 @@ func onlySplit(s sharding.Spec, dims []int) (int, error) {
 	return at, nil
 }
 
-// firstInBlocks returns an error unless, of the dimensions that are summed over of the first
-// argument, only dimension 0 is split, and blocks divide it.
+// firstInBlocks returns an error unless dimension 0 is the only split one among the reduced
+// dimensions of the first argument, and blocks divide it.
 func firstInBlocks(e *graph.Eqn, in sharding.Spec, dims []int, blocks int) error {
 	d, err := onlySplit(in, dims)
 	if err != nil {
@@ -80,8 +80,8 @@ func divides(blocks, n int) error {
 	return nil
 }
 
-// inTree returns a kernel that runs k, which sums over dimension 0 of its first `cut`
-// arguments, on each of some blocks of these, and adds the results in pairs. Results are f32 or
+// inTree returns a kernel running k on each block of a run, and adding the results in pairs. k
+// sums over dimension 0 of its first `cut` arguments, which have the blocks. Results are f32 or
 // f64.
 func inTree(k exec.Kernel, cut int, run blockRun) exec.Kernel {
 	if run.n == 1 && run.of == 1 {
@@ -96,7 +96,7 @@ func inTree(k exec.Kernel, cut int, run blockRun) exec.Kernel {
 		sums.at = sums.at[:0]
 		for range depth - 1 {
 			for _, y := range a.Out {
-				sums.at = append(sums.at, room(a, y.Type))
+				sums.at = append(sums.at, scratchArray(a, y.Type))
 			}
 		}
 		// level returns the sums at a depth of the stack. At depth 0 they are the results.
@@ -136,7 +136,7 @@ func inTree(k exec.Kernel, cut int, run blockRun) exec.Kernel {
 
 type treeSums struct{ at []array.Array }
 
-// block returns one of a number of equal blocks of dimension 0 of x.
+// block returns block i of equal blocks of dimension 0 of x.
 func block(a *exec.Args, x array.Array, i, blocks int) array.Array {
 	t := graph.Type{DType: x.Type.DType, Shape: exec.Make[int](a, x.Type.Rank())}
 	copy(t.Shape, x.Type.Shape)
@@ -162,27 +162,27 @@ type elementAddition[T float] struct{ x, y []T }
 func (w *elementAddition[T]) Piece(lo, hi int) { vector.Add(w.x[lo:hi], w.x[lo:hi], w.y[lo:hi]) }
 
 // treeSum is a sum in a tree of blocks distributed over ranks. If each rank of a group has one
-// subtree, all of one size, its sum is left pending, and the ranks add their sums in pairs (see
-// collective.Call.Pairs). Otherwise each rank sums the largest subtrees for which it has all
-// blocks. For contiguous blocks these are at most twice the logarithm of their number. The
-// ranks then exchange these sums and add them like the tree. The result is complete.
+// subtree, all of the same size, the sum is left pending, and the ranks add their sums in pairs
+// (see collective.Call.Pairs). Otherwise each rank sums its largest complete subtrees. Contiguous
+// blocks form at most twice the logarithm of their number. The ranks then exchange these sums
+// and add them in the order of the tree, so that the result is complete.
 type treeSum struct {
 	blocks int
 	axes   []string // along which the ranks of a group differ
-	// has returns the blocks that a rank has, ascending; each rank of a group has others.
+	// has returns the blocks of a rank, ascending. Ranks of a group have distinct blocks.
 	has func(m sharding.Mesh, rank int) []int
 }
 
 // blockRun is n of a rank's `of` blocks, from block `first` on.
 type blockRun struct{ first, n, of int }
 
-// subtree is a run of all blocks of a subtree. Its first block is `at`.
+// subtree is the run of all blocks of a subtree. Its first block in the tree is `at`.
 type subtree struct {
 	blockRun
 	at int
 }
 
-// subtrees returns the largest subtrees that some ascending blocks consist of.
+// subtrees partitions ascending blocks into the largest complete subtrees.
 func subtrees(blocks []int) []subtree {
 	var list []subtree
 	for i := 0; i < len(blocks); {
@@ -204,7 +204,7 @@ func (s treeSum) parts(m sharding.Mesh) [][]subtree {
 	return all
 }
 
-// inPairs reports whether the sums of ranks, added in pairs, are the sum of the tree.
+// inPairs reports whether adding the ranks' sums in pairs yields the sum of the tree.
 func (s treeSum) inPairs(m sharding.Mesh, parts [][]subtree) bool {
 	for rank := range parts {
 		group := m.Group(rank, m.Union(s.axes, nil)) // in the order in which pending sums are added
@@ -217,7 +217,7 @@ func (s treeSum) inPairs(m sharding.Mesh, parts [][]subtree) bool {
 	return true
 }
 
-// place takes the axes of the group off the pending sums of dec, if the result is complete.
+// place removes the axes of the group from the pending sums of dec, if the result is complete.
 func (s treeSum) place(m sharding.Mesh, dec *sharding.Decision) {
 	if s.blocks > 0 && len(s.axes) > 0 && !s.inPairs(m, s.parts(m)) {
 		for i := range dec.Out {
@@ -226,8 +226,8 @@ func (s treeSum) place(m sharding.Mesh, dec *sharding.Decision) {
 	}
 }
 
-// blocksOver returns which blocks a rank has of a dimension of n indices that axes split. It is
-// an error if there is a rank that has a part of a block.
+// blocksOver returns a function from ranks to their blocks, for a dimension of n indices split over
+// axes. It returns an error if a block is split between ranks.
 func blocksOver(m sharding.Mesh, blocks, n int, axes []string) (func(m sharding.Mesh, rank int) []int, error) {
 	each := n / blocks
 	for _, at := range m.Cuts(axes, n) {
@@ -259,7 +259,7 @@ func consecutive(first, n int) []int {
 	return list
 }
 
-// over returns the sum over dimension d of an argument of type t that axes split.
+// over returns the sum over dimension d, split over axes, of an argument of type t.
 func (s treeSum) over(m sharding.Mesh, t graph.Type, d int, axes []string) (treeSum, error) {
 	s.axes = axes
 	var err error
@@ -268,7 +268,7 @@ func (s treeSum) over(m sharding.Mesh, t graph.Type, d int, axes []string) (tree
 }
 
 // placeTree changes dec to the decision of a sum in a tree over dimension d of argument i. It returns an
-// error if another summed dimension is split.
+// error if another reduced dimension is split.
 func placeTree(c *sharding.Context, dec *sharding.Decision, blocks, i, d int) error {
 	axes := dec.In[i].At(d)
 	for _, a := range dec.Out[0].Pending {
@@ -284,7 +284,7 @@ func placeTree(c *sharding.Context, dec *sharding.Decision, blocks, i, d int) er
 }
 
 // emitTree emits the sum over dimension d of argument i in a tree. kernel returns the kernel
-// that forms the sum of a run of blocks of the rank's.
+// summing a run of the rank's blocks.
 func emitTree(e *lowering.Emitter, spec lowering.KernelSpec, blocks, i, d int, kernel func(run blockRun) exec.Kernel) error {
 	s, err := treeSum{blocks: blocks}.over(e.Mesh, e.Eqn.In[i].Type, d, spec.In[i].Spec.At(d))
 	if err != nil {
@@ -293,8 +293,8 @@ func emitTree(e *lowering.Emitter, spec lowering.KernelSpec, blocks, i, d int, k
 	return s.emit(e, spec, kernel)
 }
 
-// emit emits the kernels of a sum, and the exchange of subtrees if there is one. spec is
-// complete but for the kernel.
+// emit emits the kernels of a sum, followed by the exchange of subtrees if needed. spec is
+// complete except for the kernel.
 func (s treeSum) emit(e *lowering.Emitter, spec lowering.KernelSpec, kernel func(run blockRun) exec.Kernel) error {
 	parts := s.parts(e.Mesh)
 	if s.inPairs(e.Mesh, parts) {

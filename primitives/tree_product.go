@@ -14,22 +14,22 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Products in a tree are formed tile by tile, so that the sums of a tile's blocks stay in the
-// cache until they are added.
+// Products in a tree are computed tile by tile, keeping the sums of a tile's blocks in the cache
+// until they are added.
 const (
 	treeCols = 1024    // of a tile, at most
 	treeTile = 1 << 16 // elements of a tile, at most
 	treeRows = 16      // of a tile, at least
-	// atOnce is the number of products that gemm sums before adding them to the result. It
-	// therefore adds a block of at most that many products to another one in the order of the
-	// tree.
-	atOnce = 256
+	// gemmBlock is the number of products that gemm sums before adding them to the result.
+	// Accumulating a block of at most this size onto the block before it therefore adds in the
+	// order of the tree.
+	gemmBlock = 256
 )
 
-// tiling is how a matrix of m by n elements is cut into tiles.
+// tiling cuts a matrix of m by n elements into tiles.
 type tiling struct{ m, n, rows, cols int }
 
-// tilingOf cuts a matrix so that there are tiles for all threads, if it is one of `count`.
+// tilingOf cuts one of `count` matrices, into enough tiles for all threads.
 func tilingOf(m, n, count, threads int) tiling {
 	t := tiling{m: m, n: n, cols: max(1, min(n, treeCols))}
 	t.rows = max(treeTile/t.cols, treeRows)
@@ -51,21 +51,21 @@ func (t tiling) tile(i int) (row, col, rows, cols int) {
 	return row, col, min(t.rows, t.m-row), min(t.cols, t.n-col)
 }
 
-// room returns the number of elements that a piece of work needs for sums of that many blocks.
-func (t tiling) room(blocks int) int { return t.rows * t.cols * treeDepth(blocks) }
+// scratchLen returns the scratch elements of a piece of work, for sums of the given number of blocks.
+func (t tiling) scratchLen(blocks int) int { return t.rows * t.cols * treeDepth(blocks) }
 
-// factor is a matrix operand. Element i,p of the left one is x[i*outer+p*inner], and element p,j of the
-// right one is x[p*inner+j*outer], where p is the summed index.
-type factor[T float] struct {
+// treeOperand is a matrix operand. With the contracted index p, element i,p of the left operand is
+// x[i*outer+p*inner], and element p,j of the right one x[p*inner+j*outer].
+type treeOperand[T float] struct {
 	x            []T
 	outer, inner int
 }
 
-// sumTile sets c, m by n elements in rows of ldc, to the product of x and y. Block b has the summed
-// indices from starts[b] to starts[b+1]. room has tiling.room elements.
-func sumTile[T float](dry *kernel.Dry, m, n int, starts []int32, x, y factor[T], c []T, ldc int, room []T) {
+// sumTile sets c, m by n elements with row stride ldc, to the product of x and y. Block b has the
+// contracted indices [starts[b], starts[b+1]). room has tiling.scratchLen elements.
+func sumTile[T float](dry *kernel.Dry, m, n int, starts []int32, x, y treeOperand[T], c []T, ldc int, room []T) {
 	blocks := len(starts) - 1
-	var empty [32]bool // of each sum on the stack: it has no products
+	var empty [32]bool // whether each sum on the stack has no products
 	level := func(d int) ([]T, int) {
 		if d == 0 {
 			return c, ldc
@@ -84,7 +84,7 @@ func sumTile[T float](dry *kernel.Dry, m, n int, starts []int32, x, y factor[T],
 		k := starts[b+1] - starts[b]
 		some = some || k == 0
 		odd := b
-		if b&1 == 1 && k <= atOnce { // added by gemm to the block before it
+		if b&1 == 1 && k <= gemmBlock { // accumulated onto the block before it
 			if k > 0 {
 				product(b, d-1, !empty[d-1])
 				empty[d-1] = false
@@ -129,7 +129,7 @@ func sumTile[T float](dry *kernel.Dry, m, n int, starts []int32, x, y factor[T],
 	}
 }
 
-// treeDot returns the kernel of dotGeneralOp that sums a run of blocks.
+// treeDot returns the kernel of dotGeneralOp summing a run of blocks.
 func treeDot(l, r operandDims, run blockRun) exec.Kernel {
 	return func(a *exec.Args) error {
 		if a.Out[0].Type.DType == graph.F64 {
@@ -150,7 +150,7 @@ func dotInTree[T float](a *exec.Args, l, r operandDims, run blockRun) {
 		starts[b] = int32((run.first + b) * x.cols / run.of)
 	}
 	exec.Share(a, len(x.start)*t.tiles(), 1+dotGrain/(1+t.rows*t.cols*x.cols), treeDots[T]{exec.Taking{}, a.Dry(), t, x, y,
-		data[T](x.array), data[T](y.array), data[T](a.Out[0]), starts, exec.RoomsOf[T](a, t.room(run.n))})
+		data[T](x.array), data[T](y.array), data[T](a.Out[0]), starts, exec.RoomsOf[T](a, t.scratchLen(run.n))})
 }
 
 type treeDots[T float] struct {
@@ -172,13 +172,13 @@ func (w *treeDots[T]) Piece(lo, hi int) {
 		b := i / w.tiles()
 		row, col, m, n := w.tile(i % w.tiles())
 		sumTile(w.dry, m, n, w.starts,
-			factor[T]{kernel.From(w.x, w.l.start[b]+row*w.l.rowStride), w.l.rowStride, w.l.colStride},
-			factor[T]{kernel.From(w.y, w.r.start[b]+col*w.r.rowStride), w.r.rowStride, w.r.colStride},
+			treeOperand[T]{kernel.From(w.x, w.l.start[b]+row*w.l.rowStride), w.l.rowStride, w.l.colStride},
+			treeOperand[T]{kernel.From(w.y, w.r.start[b]+col*w.r.rowStride), w.r.rowStride, w.r.colStride},
 			kernel.From(w.z, (b*w.m+row)*w.n+col), w.n, room)
 	}
 }
 
-// treeSum returns the sum over tokens that axes split. A rank has the blocks of its group's
+// treeSum returns the sum over tokens split over axes. A rank has the blocks of its group's
 // tokens.
 func (g groupedOuterOp) treeSum(m sharding.Mesh, l epLayer, tokens int, axes []string) (treeSum, error) {
 	s := treeSum{blocks: g.Tree, axes: axes}
@@ -200,7 +200,7 @@ func (g groupedOuterOp) treeSum(m sharding.Mesh, l epLayer, tokens int, axes []s
 	return s, err
 }
 
-// lowerTree emits the kernel that sums blocks of tokens.
+// lowerTree emits the kernel summing blocks of tokens.
 func (g groupedOuterOp) lowerTree(e *lowering.Emitter, out, in []lowering.Buf, counts lowering.Buf, align int) error {
 	rows := in[0].Spec
 	l, routing := rows.Ragged.Layer.(DispatchOp).layer(), rows.Ragged.Routing
@@ -231,7 +231,7 @@ func (g groupedOuterOp) lowerTree(e *lowering.Emitter, out, in []lowering.Buf, c
 }
 
 // outerInTree is groupedOuter of a run of blocks of tokens. Argument 2 i32[experts,blocks+1]
-// has the first row of each block among an expert's rows.
+// holds the first row of each block among an expert's rows.
 func outerInTree[T float](align, blocks int, run blockRun) exec.Kernel {
 	return func(a *exec.Args) error {
 		h, f := a.In[0].Type.Shape[1], a.In[1].Type.Shape[1]
@@ -257,7 +257,7 @@ func outerInTree[T float](align, blocks int, run blockRun) exec.Kernel {
 		}
 		t := tilingOf(h, f, len(counts), a.Threads)
 		exec.Share(a, len(counts)*t.tiles(), 1, treeOuters[T]{exec.Taking{}, a.Dry(), t, data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0]),
-			starts, first, blocks, run, exec.RoomsOf[T](a, t.room(run.n))})
+			starts, first, blocks, run, exec.RoomsOf[T](a, t.scratchLen(run.n))})
 		return nil
 	}
 }
@@ -283,8 +283,8 @@ func (p *treeOuters[T]) Piece(lo, hi int) {
 		e := i / p.tiles()
 		row, col, m, n := p.tile(i % p.tiles())
 		sumTile(p.dry, m, n, p.starts[e*(p.blocks+1)+p.run.first:][:p.run.n+1],
-			factor[T]{kernel.From(p.x, p.first[e]*p.m+row), 1, p.m},
-			factor[T]{kernel.From(p.y, p.first[e]*p.n+col), 1, p.n},
+			treeOperand[T]{kernel.From(p.x, p.first[e]*p.m+row), 1, p.m},
+			treeOperand[T]{kernel.From(p.y, p.first[e]*p.n+col), 1, p.n},
 			kernel.From(p.w, (e*p.m+row)*p.n+col), p.n, room)
 	}
 }

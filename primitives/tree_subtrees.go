@@ -13,11 +13,11 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// subtreeSums are the sums of ranks with several subtrees, or subtrees of different sizes.
+// subtreeSums is a treeSum of ranks with several subtrees, or subtrees of different sizes.
 type subtreeSums struct {
 	treeSum
 	parts     [][]subtree // of each rank
-	groups    [][]int     // of each rank, as Mesh.Group has them
+	groups    [][]int     // of each rank, as returned by Mesh.Group
 	elements  []int       // of a sum, of each rank
 	most, all int         // the largest numbers of subtrees of a rank and of a group
 }
@@ -40,7 +40,7 @@ func stackOf(n int, t graph.Type) graph.Type {
 	return graph.Type{DType: t.DType, Shape: append([]int{n}, t.Shape...)}
 }
 
-// stacked returns the placement of a stack of values.
+// stacked returns the placement of a stack of values with placement s.
 func stacked(s sharding.Spec) sharding.Spec {
 	dims := [][]string{nil}
 	for d := range s.Dims {
@@ -49,7 +49,7 @@ func stacked(s sharding.Spec) sharding.Spec {
 	return sharding.Spec{Dims: dims}
 }
 
-// kernel returns the kernel that sets the results, which are stacks, to the sums of the rank's
+// kernel returns the kernel setting the results, which are stacks, to the sums of the rank's
 // subtrees.
 func (x subtreeSums) kernel(kernel func(run blockRun) exec.Kernel) exec.Kernel {
 	kernels := make([][]exec.Kernel, len(x.parts))
@@ -62,7 +62,7 @@ func (x subtreeSums) kernel(kernel func(run blockRun) exec.Kernel) exec.Kernel {
 		sub := exec.NewDirty[exec.Args](a)
 		in, out := append(sub.In[:0], a.In...), sub.Out[:0]
 		*sub = *a
-		sub.In = in // of its own: the next kernel to take sub writes there
+		sub.In = in // not shared: the next kernel to take sub overwrites it
 		for i, k := range kernels[a.Rank] {
 			out = out[:0]
 			for _, y := range a.Out {
@@ -87,10 +87,10 @@ func inStack(a *exec.Args, x array.Array, i int) array.Array {
 	return array.Over(t, x.Bytes()[i*n:(i+1)*n])
 }
 
-// smallSum is the number of bytes of a group's sums up to which each rank adds all of them.
+// smallSum is the size in bytes of a group's sums up to which each rank adds all of them.
 const smallSum = 64 << 10
 
-// segments is the number of segments of a sum, one for each rank of a group, which adds it.
+// segments is the number of segments of a sum. Each rank of a group adds one.
 type segments int
 
 func (n segments) of(elements, i int) (lo, hi int) {
@@ -98,8 +98,8 @@ func (n segments) of(elements, i int) (lo, hi int) {
 	return i * elements / int(n), (i + 1) * elements / int(n)
 }
 
-// exchange emits the instructions adding the sums of each group's ranks into out, of the global type
-// whole. A rank adds one segment of each sum, or whole small sums.
+// exchange emits the instructions adding the sums of each group's ranks into out, of global type
+// whole. A rank adds one segment, followed by an exchange of segments, or all of a small sum.
 func (x subtreeSums) exchange(e *lowering.Emitter, whole graph.Type, out, sums lowering.Buf) {
 	t := out.Type
 	x.elements = nil
@@ -114,14 +114,14 @@ func (x subtreeSums) exchange(e *lowering.Emitter, whole graph.Type, out, sums l
 	} else {
 		send = e.Placed(stackOf(x.most, whole), sums.Spec)
 		x.emit(e, ops.SegmentsApart, send, sums, func(a *exec.Args) error {
-			x.apart(a, cut)
+			x.packSegments(a, cut)
 			return nil
 		})
 	}
 	each := (t.Len() + int(cut) - 1) / int(cut)
 	got := e.Temp(graph.T(t.DType, x.all, each))
-	x.emitExchange(e, got, send, func(a *exec.Args, dst, src *parcels) {
-		x.parcels(a, cut, dst, src)
+	x.emitExchange(e, got, send, func(a *exec.Args, dst, src *memberSlices) {
+		x.memberSlices(a, cut, dst, src)
 	})
 	mine := out
 	if cut > 1 {
@@ -132,7 +132,7 @@ func (x subtreeSums) exchange(e *lowering.Emitter, whole graph.Type, out, sums l
 	if cut == 1 {
 		return
 	}
-	x.emitExchange(e, out, mine, func(a *exec.Args, dst, src *parcels) {
+	x.emitExchange(e, out, mine, func(a *exec.Args, dst, src *memberSlices) {
 		size, all := t.DType.Size(), x.elements[a.Rank]
 		lo, hi := cut.of(all, a.Index(x.axes))
 		for i := range n {
@@ -145,23 +145,23 @@ func (x subtreeSums) exchange(e *lowering.Emitter, whole graph.Type, out, sums l
 
 // emit emits a kernel.
 func (x subtreeSums) emit(e *lowering.Emitter, op ops.Op, out, in lowering.Buf, k exec.Kernel) {
-	// There are errors only for rows in expert order, and sums are not.
+	// Errors concern rows in expert order only, and sums are not.
 	_ = e.Emit(lowering.KernelSpec{Op: op, Out: []lowering.Buf{out}, In: []lowering.Buf{in}, Kernel: k, Dry: k})
 }
 
-// emitExchange emits an all_to_all of the memory that fill appends to dst and src.
-func (x subtreeSums) emitExchange(e *lowering.Emitter, out, in lowering.Buf, fill func(a *exec.Args, dst, src *parcels)) {
+// emitExchange emits an all_to_all of the slices appended by fill to dst and src.
+func (x subtreeSums) emitExchange(e *lowering.Emitter, out, in lowering.Buf, fill func(a *exec.Args, dst, src *memberSlices)) {
 	e.EmitCollective(lowering.CollectiveSpec{Op: ops.AllToAll, Axes: x.axes, DType: in.Type.DType, Bytes: in.Type.Bytes(), Out: []lowering.Buf{out}, In: []lowering.Buf{in},
 		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
-			dst, src := exec.NewDirty[parcels](a), exec.NewDirty[parcels](a)
+			dst, src := exec.NewDirty[memberSlices](a), exec.NewDirty[memberSlices](a)
 			dst.parts, src.parts = dst.parts[:0], src.parts[:0]
 			fill(a, dst, src)
 			return g.AllToAll(ctx, c, dst.parts, src.parts)
 		}})
 }
 
-// apart sets result 0 to the segments of the rank's sums, grouped by receiving rank.
-func (x subtreeSums) apart(a *exec.Args, cut segments) {
+// packSegments packs the segments of the rank's sums by destination.
+func (x subtreeSums) packSegments(a *exec.Args, cut segments) {
 	if a.Dry() != nil {
 		return
 	}
@@ -176,8 +176,8 @@ func (x subtreeSums) apart(a *exec.Args, cut segments) {
 	}
 }
 
-// parcels appends the segments that the rank sends to each rank of its group, and receives.
-func (x subtreeSums) parcels(a *exec.Args, cut segments, dst, src *parcels) {
+// memberSlices appends the segments sent to each rank of the group, and received from it.
+func (x subtreeSums) memberSlices(a *exec.Args, cut segments, dst, src *memberSlices) {
 	size := a.In[0].Type.DType.Size()
 	from, to := a.In[0].Bytes(), a.Out[0].Bytes()
 	n := x.elements[a.Rank]
@@ -192,8 +192,8 @@ func (x subtreeSums) parcels(a *exec.Args, cut segments, dst, src *parcels) {
 	}
 }
 
-// addSubtrees returns the kernel adding the sums of a group's subtrees. They are in argument 0, in the order
-// of the ranks.
+// addSubtrees returns the kernel adding the sums of a group's subtrees, given in argument 0 in the order of
+// the ranks.
 func addSubtrees[T float](x subtreeSums, cut segments) exec.Kernel {
 	tables := make([][]summand, len(x.parts))
 	for rank, group := range x.groups {
@@ -218,7 +218,7 @@ func addSubtrees[T float](x subtreeSums, cut segments) exec.Kernel {
 	}
 }
 
-// summand is the place of a subtree's sum among a group's sums, and the subtree's number of blocks.
+// summand is the index of a subtree's sum among a group's sums, and the subtree's number of blocks.
 type summand struct{ i, blocks int }
 
 // subtreeGrain is the number of elements summed at a time.
@@ -247,8 +247,8 @@ func (w *subtreeAddition[T]) Piece(lo, hi int) {
 	}
 }
 
-// of returns len(dst) elements, from element lo on, of the sum of blocks at to at+n. They are in dst, or
-// in the sums if the blocks are one subtree.
+// of returns len(dst) elements, from element lo on, of the sum of blocks [at, at+n). The result is in dst
+// or, if the blocks are one subtree, aliases the sums.
 func (w *subtreeAddition[T]) of(at, n, lo int, dst, room []T) []T {
 	if f := w.from[at]; f.blocks == n {
 		return w.sums[f.i*w.n+lo:][:len(dst)]

@@ -10,16 +10,16 @@ import (
 	"github.com/gomoe/gomoe/lowering/ops"
 )
 
-// onWire returns the bytes of n values that travel as type d, with the scales of their blocks.
-func onWire(d graph.DType, n int) int {
+// wireBytes returns the bytes of n values of type d on the wire, including the scales of their blocks.
+func wireBytes(d graph.DType, n int) int {
 	if d.IsF8() {
 		return n + n/wireBlock*4
 	}
 	return n * d.Size()
 }
 
-// wireTypes returns rowTypes of the rows of a combine on the way home, and the type in which their values
-// travel. Behind values of 8 bits are the scales of their blocks.
+// wireTypes returns the types of the fields of a combine's packed rows, and the wire type of their values.
+// Values of 8 bits are followed by the scales of their blocks.
 func wireTypes(e *lowering.Emitter, payload []lowering.Buf, weights int) ([]graph.Type, graph.DType) {
 	types := rowTypes(bufTypes(payload), weights)
 	if wire := e.Eqn.Prim.(CombineOp).Wire; wire != graph.NoDType {
@@ -31,25 +31,26 @@ func wireTypes(e *lowering.Emitter, payload []lowering.Buf, weights int) ([]grap
 	return types, types[0].DType
 }
 
-// onWireAs returns the variant of operations on rows that travel as type wire.
-func onWireAs(payload []lowering.Buf, wire graph.DType) ops.Op {
+// wireVariant returns the variant of operations packing or reading rows of type wire.
+func wireVariant(payload []lowering.Buf, wire graph.DType) ops.Op {
 	if wire != payload[0].Type.DType {
 		return ops.Wire
 	}
 	return ops.None
 }
 
-// homeward returns a buffer for rows of a combine on the way home, which have types. Rows of 8 bits whose columns are split
-// into parts that differ have none that hold on every rank: each has its scales behind its own columns.
-func homeward(e *lowering.Emitter, payload lowering.Buf, rows int, types []graph.Type) lowering.Buf {
+// returnBuf returns a buffer for the packed rows of a combine, with the given fields. If columns of 8-bit rows are
+// split unevenly, no fields are the same on every rank, because each rank stores its scales after its own columns. The
+// buffer then has plain bytes.
+func returnBuf(e *lowering.Emitter, payload lowering.Buf, rows int, types []graph.Type) lowering.Buf {
 	if types[0].DType.IsF8() && !e.Even(payload, 1) {
 		return e.Temp(graph.T(graph.U8, rows, bytesOf(types)))
 	}
 	return e.Packed(rows, types...)
 }
 
-// widenRow sets dst to the elements of src, which are of float type d. Elements of 8 bits are
-// multiplied by the scales behind them.
+// widenRow sets dst to the elements of src, of float type d. Elements of 8 bits are multiplied
+// by the scales following them.
 func widenRow[T float](dst []T, src []byte, d graph.DType) {
 	switch d {
 	case graph.F64:
@@ -78,7 +79,7 @@ func widenRow[T float](dst []T, src []byte, d graph.DType) {
 		}
 	case graph.F8_E4M3, graph.F8_E5M2:
 		var block [wireBlock]float32
-		scales := view[float32](src[len(dst):])[:len(dst)/wireBlock] // there may be room for more
+		scales := view[float32](src[len(dst):])[:len(dst)/wireBlock] // other ranks may have more
 		for b, scale := range scales {
 			codes := src[b*wireBlock : (b+1)*wireBlock]
 			if d == graph.F8_E4M3 {
@@ -93,8 +94,8 @@ func widenRow[T float](dst []T, src []byte, d graph.DType) {
 	}
 }
 
-// narrowRow writes src to dst as elements of float type d, each rounded once, or as
-// QuantizeF8 does if d has 8 bits.
+// narrowRow writes src to dst as elements of float type d, each rounded once. If d has 8 bits, it
+// quantises as QuantizeF8 does.
 func narrowRow[T float](dst []byte, src []T, d graph.DType) {
 	switch d {
 	case graph.F64:

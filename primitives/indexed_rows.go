@@ -11,8 +11,8 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
 
-// expertRowsOf returns the rows of argument i, in expert order or read through an index: see joinIndexed. The argument
-// then is an array of tokens or of packed rows. At is -1 for rows that belong to no pair.
+// expertRowsOf returns the rows of argument i, in expert order or read through an index (see joinIndexed). With an
+// index the argument is an array of tokens or of packed rows, and At is -1 for rows without a pair.
 func expertRowsOf[E gemm.Number](a *exec.Args, i int) gemm.Left[E] {
 	x := a.In[i]
 	at, _ := a.IndexOf(i)
@@ -30,21 +30,21 @@ func rowsFrom[E gemm.Number](x gemm.Left[E], i int) gemm.Left[E] {
 	return gemm.Left[E]{X: x.X, Row: x.Row, At: kernel.From(x.At, i)}
 }
 
-// weightedRows multiplies every row of type d, which is read through an index, by its weight.
+// weightedRows gathers rows of type d through an index, multiplying each by its weight.
 func weightedRows[T float](d graph.DType) exec.Kernel {
 	return func(a *exec.Args) error {
 		y := a.Out[0]
 		at, _ := a.IndexOf(0)
 		width, size := y.Type.Shape[1], y.Type.Shape[1]*d.Size()
-		from := places{values: column{a.In[0].Bytes(), 0, rowSize(a.In[0].Type), size}}
-		convertRows(a, min(len(at), y.Type.Shape[0]), width, rowConversion[T]{rowMove: rowMove{to: inArrays(a.Out, 1), from: from, at: at},
+		from := rowLayout{values: rowField{a.In[0].Bytes(), 0, rowSize(a.In[0].Type), size}}
+		convertRows(a, min(len(at), y.Type.Shape[0]), width, rowConversion[T]{rowMove: rowMove{to: arrayLayout(a.Out, 1), from: from, at: at},
 			d: d, as: d, factors: data[T](inType(a, a.In[1], array.DTypeOf[T]())), own: true})
 		return nil
 	}
 }
 
-// rowDots computes, for every row that is read through an index and the other row with its number, the
-// sum of the products of their elements, in the order of reduce_sum.
+// rowDots computes the dot product of every row read through an index with the same row of the other
+// argument, adding in the order of reduce_sum.
 func rowDots[T float](a *exec.Args) error {
 	x, y := expertRowsOf[T](a, 0), a.In[1]
 	width := y.Type.Shape[1]

@@ -8,29 +8,29 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
 )
 
-// A tile of decoded weights has at most decodedDeep numbers along the summed dimension and decodedWide
-// along the other one. decodedDeep is the block of gemm.Multiply, so that sums have the bits of a
-// product with decoded weights.
+// A tile of decoded weights has at most decodedDeep numbers along the contracted dimension and
+// decodedWide along the other one. decodedDeep is the block size of gemm.Multiply, so the bits are the
+// same as when multiplying with decoded weights.
 const decodedDeep, decodedWide = 256, 128
 
-// decodedRows is the number of rows gathered at a time if rows are read through an index: 64 KiB of f32,
-// as much as the tile has of them.
+// decodedRows is the number of rows gathered at a time, if rows are read through an index: 64 KiB of
+// f32 for rows as deep as a tile.
 const decodedRows = 64
 
-// decodedRoom is the memory of a thread for a tile, in numbers: the tile, followed by two numbers for every 32
-// of it.
-const decodedRoom = decodedDeep * decodedWide * 17 / 16
+// decodedScratch is a thread's scratch memory for a tile, in numbers: the tile, followed by two numbers for
+// every 32 numbers of it.
+const decodedScratch = decodedDeep * decodedWide * 17 / 16
 
 // decoder sets tile to rows [r0, r1) and columns [c0, c1) of matrix e, row by row.
 type decoder[T float] interface {
 	decode(tile []T, e, r0, r1, c0, c1 int)
 }
 
-// decodedProduct multiplies rows with matrices that are decoded to numbers of type T a tile
-// at a time.
+// decodedProduct multiplies rows with quantised matrices, decoding them to type T one tile at
+// a time.
 type decodedProduct[T float] struct {
 	x, y      []T
-	behind    *indexedRows // the rows, if they are read through an index; otherwise nil
+	indexed   *indexedRows // the rows, if they are read through an index; otherwise nil
 	w         decoder[T]
 	n, k      int  // rows and columns of a matrix
 	transpose bool // rows have k elements and results n
@@ -47,12 +47,12 @@ func (p *decodedProduct[T]) deep() int {
 func (p *decodedProduct[T]) wide() int { return p.n + p.k - p.deep() }
 
 // multiply sets elements [from, to) of `count` results, from result start on, to the
-// product with matrix e. room is the memory described at roomFor.
+// product with matrix e. room has scratchLen numbers.
 func (p *decodedProduct[T]) multiply(room []T, e, start, count, from, to int) {
 	deep, wide := p.deep(), p.wide()
-	tile, gathered := room[:decodedRoom], room[decodedRoom:]
+	tile, gathered := room[:decodedScratch], room[decodedScratch:]
 	var x []T
-	if p.behind == nil {
+	if p.indexed == nil {
 		x = kernel.From(p.x, start*deep)
 	}
 	y := p.y[start*wide:]
@@ -72,14 +72,14 @@ func (p *decodedProduct[T]) multiply(room []T, e, start, count, from, to int) {
 			} else {
 				p.w.decode(tile, e, at, at+some, j, end)
 			}
-			if p.behind == nil {
+			if p.indexed == nil {
 				gemm.Multiply(count, end-j, some, x[at:], deep, 1, tile, brs, bcs, y[j:], wide, at > 0)
 				continue
 			}
 			for i := 0; i < count; i += decodedRows {
 				rows := min(decodedRows, count-i)
 				for r := range rows {
-					widenRow(gathered[r*some:][:some], p.behind.part(start+i+r, at, some), p.behind.d)
+					widenRow(gathered[r*some:][:some], p.indexed.part(start+i+r, at, some), p.indexed.d)
 				}
 				gemm.Multiply(rows, end-j, some, gathered, some, 1, tile, brs, bcs, y[i*wide+j:], wide, at > 0)
 			}
@@ -88,39 +88,39 @@ func (p *decodedProduct[T]) multiply(room []T, e, start, count, from, to int) {
 	}
 }
 
-// roomFor returns the memory of multiply, in numbers: a tile, and gathered rows.
-func (p *decodedProduct[T]) roomFor() int {
-	if p.behind == nil {
-		return decodedRoom
+// scratchLen returns the scratch memory of multiply, in numbers: a tile, and gathered rows.
+func (p *decodedProduct[T]) scratchLen() int {
+	if p.indexed == nil {
+		return decodedScratch
 	}
-	return decodedRoom + decodedDeep*decodedRows
+	return decodedScratch + decodedDeep*decodedRows
 }
 
-// all makes the product of all rows with one matrix.
-func (p *decodedProduct[T]) all(a *exec.Args) {
+// multiplyAll multiplies all rows with one matrix.
+func (p *decodedProduct[T]) multiplyAll(a *exec.Args) {
 	rows, _ := rowsOf(a.In[0].Type)
 	counts := exec.Make[int32](a, 1)
 	counts[0] = int32(rows)
-	p.zones(a, counts, 0)
+	p.multiplyExperts(a, counts, 0)
 }
 
-// zones makes the products of rows in zones: expert e has counts[e] rows. The work is cut
-// between weights, so that each is decoded once.
-func (p *decodedProduct[T]) zones(a *exec.Args, counts []int32, align int) {
+// multiplyExperts multiplies rows in expert order: expert e has counts[e] rows. The work is cut
+// between weights, so each is decoded once.
+func (p *decodedProduct[T]) multiplyExperts(a *exec.Args, counts []int32, align int) {
 	if p.wide() == 0 {
 		return
 	}
-	z := weightZones{counts, align, p.wide()}
-	exec.Share(a, z.work(), 1+decodedGrain/(1+p.deep()), decodedPieces[T]{p, z, exec.RoomsOf[T](a, p.roomFor())})
+	z := weightRowWork{counts, align, p.wide()}
+	exec.Share(a, z.work(), 1+decodedGrain/(1+p.deep()), decodedPieces[T]{p, z, exec.RoomsOf[T](a, p.scratchLen())})
 }
 
-// decodedGrain is the number of decoded weights, counted by weightZones, worth a goroutine: about 100
+// decodedGrain is the number of decoded weights, counted by weightRowWork, worth a goroutine: about 100
 // microseconds.
 const decodedGrain = 1 << 17
 
 type decodedPieces[T float] struct {
 	p     *decodedProduct[T]
-	z     weightZones
+	z     weightRowWork
 	rooms *exec.Rooms[T]
 }
 
@@ -129,11 +129,11 @@ func (s *decodedPieces[T]) Piece(lo, hi int) {
 	s.z.each(lo, hi, func(e, start, count, from, to int) { s.p.multiply(room, e, start, count, from, to) })
 }
 
-// decoderOf finds the matrices among the arguments, with their rows and columns.
+// decoderOf returns a decoder of the matrices among the arguments, and their rows and columns.
 type decoderOf[T float] func(a *exec.Args) (w decoder[T], n, k int)
 
-// decodedKernel is the product of rows, argument 0, with one decoded matrix or, with align, with a matrix for each
-// expert. The last argument of the latter is the number of rows of each expert.
+// decodedKernel returns the kernel multiplying rows, argument 0, with one quantised matrix or, if align is set, with a
+// matrix for each expert. The experts' counts are then the last argument.
 func decodedKernel(f32 decoderOf[float32], f64 decoderOf[float64], transpose bool, align *int) exec.Kernel {
 	return func(a *exec.Args) error {
 		if a.Out[0].Type.DType == graph.F64 {
@@ -150,15 +150,15 @@ func decodedResult[T float](a *exec.Args, of decoderOf[T], transpose bool, align
 		w, n, k := of(a)
 		*p = decodedProduct[T]{y: data[T](a.Out[0]), w: w, n: n, k: k, transpose: transpose}
 		if rows, ok := indexedRowsOf(a, 0, d); ok {
-			p.behind = exec.New[indexedRows](a)
-			*p.behind = rows
+			p.indexed = exec.New[indexedRows](a)
+			*p.indexed = rows
 		} else {
 			p.x = data[T](inType(a, a.In[0], array.DTypeOf[T]()))
 		}
 		if align == nil {
-			p.all(a)
+			p.multiplyAll(a)
 		} else {
-			p.zones(a, data[int32](a.In[len(a.In)-1]), *align) // the engine sets rows between zones to zero
+			p.multiplyExperts(a, data[int32](a.In[len(a.In)-1]), *align) // the engine sets rows between zones to zero
 		}
 		return nil
 	})

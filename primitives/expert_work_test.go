@@ -12,7 +12,7 @@ import (
 func TestZones(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
-		z := zones{make([]int32, 1+rng.IntN(6)), rng.IntN(5), rng.IntN(2) * rng.IntN(90)}
+		z := expertWork{make([]int32, 1+rng.IntN(6)), rng.IntN(5), rng.IntN(2) * rng.IntN(90)}
 		work, start, row := 0, make([]int, len(z.counts)), 0
 		done := make([][]int, len(z.counts))
 		for e := range z.counts {
@@ -38,7 +38,7 @@ func TestZones(t *testing.T) {
 				if first != start[e] {
 					t.Fatalf("%+v: expert %d starts at row %d, want %d", z, e, first, start[e])
 				}
-				if to-from < min(fewest, len(done[e])) && i > 0 && i < len(at)-2 && at[i+1]-at[i] >= 2*fewest*max(1, int(z.counts[e])) {
+				if to-from < min(minPieceUnits, len(done[e])) && i > 0 && i < len(at)-2 && at[i+1]-at[i] >= 2*minPieceUnits*max(1, int(z.counts[e])) {
 					t.Fatalf("%+v cut at %v: expert %d does %d to %d of %d units", z, at, e, from, to, len(done[e]))
 				}
 				for u := from; u < to; u++ {

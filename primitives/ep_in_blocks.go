@@ -6,21 +6,20 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// InBlocks returns fn of the tokens that r has routed, computed for blocks of the batch one
-// after another, so that at most `rows` rows arrive on a rank at once. Together with the rows
-// of their choices these decide what a layer takes, however many tokens there are.
+// InBlocks returns fn of the tokens routed by r, computing one block of the batch after another.
+// A rank then receives at most `rows` rows at a time. These, and their rows in expert order,
+// determine the layer's memory, regardless of the number of tokens.
 //
 // args are arrays with the leading dimensions of the choices, such as tokens [..,H] and weights
 // [..,K]. fn gets the routing of a block and the block's tokens of every array, [n,H] and [n,K],
-// and returns an array [n,columns]. What else it uses, such as weights of experts, stays the
-// same for all blocks. The result is [..,columns], and has the bits that fn has for all tokens
-// at once if fn treats each token by itself, as experts do.
+// and returns an array [n,columns]. Other values used by fn, such as weights of experts, are the
+// same for all blocks. The result is [..,columns]. If fn treats each token independently, as
+// experts do, the result has the same bits as fn of all tokens at once.
 //
-// A block has every b-th token, b being the number of blocks, so that tokens which are split
-// over ranks stay on their ranks. The tokens of a block must divide among the ranks that split
-// them. The gradient computes a block again, and keeps nothing of it in between. Gradients of
-// what all blocks use are added block by block. Drops and traps are those of r: they do not
-// depend on the blocks.
+// With b blocks, a block has every b-th token, so that tokens split over ranks stay on their
+// ranks. Its tokens must divide evenly among these ranks. The gradient recomputes each block, keeping none
+// of its intermediate values. Gradients of values shared by all blocks are added block by block.
+// Drops and traps are decided by r and do not depend on the blocks.
 func InBlocks(rows int, r Prepared, args []*graph.Value, fn func(r Prepared, args []*graph.Value) *graph.Value) *graph.Value {
 	graph.Helper()
 	if rows < 1 {
@@ -40,7 +39,7 @@ func InBlocks(rows int, r Prepared, args []*graph.Value, fn func(r Prepared, arg
 	}
 	n := tokens / blocks
 	if 2*n < min(rows, tokens) {
-		graph.Fail("in_blocks: %d tokens in blocks of at most %d rows; want a number of rows of which %d is a multiple, such as %d or %d", tokens, rows, tokens, n, tokens/fewer(tokens, blocks))
+		graph.Fail("in_blocks: %d tokens in blocks of at most %d rows; want a number of rows of which %d is a multiple, such as %d or %d", tokens, rows, tokens, n, tokens/largestDivisor(tokens, blocks))
 	}
 	block := func(r Prepared, args []*graph.Value) *graph.Value {
 		graph.Helper()
@@ -59,18 +58,18 @@ func InBlocks(rows int, r Prepared, args []*graph.Value, fn func(r Prepared, arg
 	return unflatten(Reshape(y, tokens, y.Dim(-1)), r.chosen)
 }
 
-// fewer returns the largest divisor of n below m.
-func fewer(n, m int) int {
+// largestDivisor returns the largest divisor of n below m.
+func largestDivisor(n, m int) int {
 	for m--; n%m != 0; m-- {
 	}
 	return m
 }
 
-// blockLoop returns [n,blocks,columns], which fn has made of the blocks of n tokens.
+// blockLoop returns [n,blocks,columns]: the results of fn for blocks of n tokens.
 func blockLoop(r Prepared, blocks int, args []*graph.Value, fn func(r Prepared, args []*graph.Value) *graph.Value) *graph.Value {
 	graph.Helper()
 	tokens, k := r.Value.Dim(0), r.Value.Dim(1)
-	// What the capacity has dropped chooses no expert in its block.
+	// Dropped pairs choose no expert in their block.
 	kept := Reshape(Slice(r.Value, []int{0, 0, 0}, []int{tokens, k, 1}), tokens, k)
 	each := []*graph.Value{byBlock(kept, blocks)}
 	for _, x := range args {

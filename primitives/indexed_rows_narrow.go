@@ -7,8 +7,8 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
 
-// indexedRows are rows of element type d that kernels read through an index and compute with in
-// another type: row i is row at[i] of mem, or none if that is -1.
+// indexedRows are rows of element type d, read through an index and converted before computing:
+// row i is row at[i] of mem, or none if at[i] is -1.
 type indexedRows struct {
 	mem  []byte
 	size int // bytes of a row of mem
@@ -33,8 +33,8 @@ func (r *indexedRows) part(i, from, n int) []byte {
 // isNarrow reports whether kernels compute with elements of type d in f32.
 func isNarrow(d graph.DType) bool { return d == graph.BF16 || d == graph.F16 }
 
-// narrowDots is rowDots for rows of type d, bf16 or f16. Products are rounded to that type,
-// and their sum once more.
+// narrowDots is rowDots for rows of type d, bf16 or f16. Products are rounded to d, and so is
+// their sum.
 func narrowDots(d graph.DType) exec.Kernel {
 	return func(a *exec.Args) error {
 		x, _ := indexedRowsOf(a, 0, d)
@@ -68,9 +68,9 @@ func (w *dotsNarrow) Piece(lo, hi int) {
 	}
 }
 
-// dequantizedRows computes f8 codes, of type d, times scales, each for as many elements of a row. The
-// rows of codes and those of scales are read through an index. The result is f32, or rounded once to
-// bf16 or f16.
+// dequantizedRows multiplies f8 codes of type d by scales, each covering an equal block of a row. Rows
+// of codes and rows of scales are each read through an index. The result is f32, or rounded once to bf16
+// or f16.
 func dequantizedRows(d graph.DType, blocks int) exec.Kernel {
 	return func(a *exec.Args) error {
 		codes, _ := indexedRowsOf(a, 0, d)
