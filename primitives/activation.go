@@ -9,7 +9,7 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// swigluGradOp returns both cotangents of swiglu at once.
+// swigluGradOp computes both cotangents of swiglu at once.
 type swigluGradOp struct{ elementwise }
 
 // geluOp is x times the cumulative distribution function of the normal distribution, or its derivative
@@ -41,7 +41,7 @@ func GELU(x *graph.Value) *graph.Value {
 }
 
 // GELUTanh returns the approximation x · ½(1 + tanh(√(2/π)(x + 0.044715 x³))),
-// which GPT-2 and Gemma use.
+// used by GPT-2 and Gemma.
 func GELUTanh(x *graph.Value) *graph.Value {
 	return graph.Apply1(geluOp{elementwiseOf(ops.GELU), true}, x)
 }

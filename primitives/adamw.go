@@ -13,7 +13,7 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// AdamWOp is one update of a parameter and its two moments, in one pass.
+// AdamWOp updates a parameter and its two moments in one pass.
 type AdamWOp struct {
 	// B1 and B2 are the decays of the moments, at least 0 and below 1. Eps, above 0, is added
 	// to the root of the second moment.
@@ -26,15 +26,14 @@ var _ primitive = AdamWOp{}
 
 // AdamW returns the parameter and its moments after an update. The parameter p,
 // its moments m and v and its gradient g have the same float type and shape. lr f32[]
-// is the learning rate, step i32[] the number of the update, counted from 1, and
-// scale f32[] a factor of the gradient, such as the factor of clipping by a norm:
+// is the learning rate, step i32[] the number of the update, counting from 1, and
+// scale f32[] a factor of the gradient, such as the factor when clipping by norm:
 //
 //	m' = B1 m + (1-B1) scale g,   v' = B2 v + (1-B2) (scale g)²
 //	p' = p - lr (m'/(1-B1ˢᵗᵉᵖ) / (√(v'/(1-B2ˢᵗᵉᵖ)) + Eps) + WeightDecay p)
 //
 // All of this is computed in f64 and rounded once. A step below 1 stops the run. p, m
-// and v may be donated to the results, which are then written in place. AdamW has no
-// derivative.
+// and v may be donated, updating them in place. AdamW has no derivative.
 // Source: Loshchilov and Hutter, "Decoupled weight decay regularization" (2019).
 func AdamW(p, m, v, g, lr, step, scale *graph.Value, a AdamWOp) (p2, m2, v2 *graph.Value) {
 	r := graph.Apply(a, p, m, v, g, lr, step, scale)

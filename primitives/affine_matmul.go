@@ -14,8 +14,8 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// affineMatMulOp multiplies rows by a matrix in MLX's affine quantisation. The matrix is
-// decoded a tile at a time, never as a whole.
+// affineMatMulOp multiplies rows by a matrix in MLX's affine quantisation, decoding one
+// tile at a time and never the whole matrix.
 type affineMatMulOp struct {
 	// Transpose multiplies by the transposed matrix.
 	Transpose bool
@@ -28,9 +28,9 @@ var _ primitive = affineMatMulOp{}
 // AffineMatMul returns x[..,K] · wᵀ as [..,N], with w u32[N,K·bits/32] and scales and biases
 // f[N,K/groupSize]: element n,k of the matrix is q·scales[n,k/groupSize] +
 // biases[n,k/groupSize], where q is number k of row n of w, the first in the lowest bits of a
-// word. This is the layout of mlx.core.quantize, and of the files of mlx-lm. The product has
-// the bits of a product of x with the decoded matrix in f32, where each element is rounded
-// after the product and after the sum.
+// word. mlx.core.quantize and the files of mlx-lm have this layout. The product has the same bits
+// as multiplying x by the decoded matrix in f32. When decoding, each element is rounded after the
+// product and after the sum.
 func AffineMatMul(x, w, scales, biases *graph.Value, bits, groupSize int) *graph.Value {
 	graph.Helper()
 	return graph.Apply1(affineMatMulOp{true, bits, groupSize}, x, w, scales, biases)
@@ -180,8 +180,8 @@ func (groupedAffineMatMulOp) Doc() graph.Doc {
 	}
 }
 
-// affine is the layout of weights that MLX quantises: numbers of Bits bits in words of 32,
-// the first in the lowest bits, and for each GroupSize numbers of a row a scale and a bias.
+// affine is the layout of weights quantised by MLX: numbers of Bits bits in words of 32 bits,
+// starting at the lowest bits, and a scale and a bias for each GroupSize numbers of a row.
 type affine struct {
 	// Bits is 4 or 8.
 	Bits int
@@ -189,7 +189,7 @@ type affine struct {
 	GroupSize int
 }
 
-// AffineWeights returns the types of the packed weights of w, and of their scales and biases, which have one
+// AffineWeights returns the types of the packed weights of w, and of their scales and biases, both of the same
 // type. The last dimension of w is the row. w has the element type of the scales.
 func AffineWeights(w graph.Type, bits, groupSize int) (packed, scales graph.Type, err error) {
 	a := affine{bits, groupSize}
@@ -245,11 +245,11 @@ func (a affine) weights(w, scales, biases graph.Type, d graph.DType, rank int, s
 	return nil
 }
 
-// cotangents returns the cotangents of scales and of biases. dense is the cotangent of the
-// weights that they and w stand for.
+// cotangents returns the cotangents of scales and of biases, given dense, the cotangent of
+// the decoded weights.
 func (a affine) cotangents(w, scales, biases, dense *graph.Value) (ds, db *graph.Value) {
 	t := dense.Type.DType
-	parts := make([]*graph.Value, 32/a.Bits) // the numbers in the lowest bits, in the next, and so on
+	parts := make([]*graph.Value, 32/a.Bits) // the numbers in each word's lowest bits, in its next bits, and so on
 	shape := append(slices.Clone(w.Type.Shape), 1)
 	for i := range parts {
 		low := And(Div(w, FullLike(w, float64(uint32(1)<<(i*a.Bits)))), FullLike(w, float64(uint32(1)<<a.Bits-1)))
@@ -264,8 +264,8 @@ func (a affine) cotangents(w, scales, biases, dense *graph.Value) (ds, db *graph
 	return sum(Mul(g, q), scales), sum(g, biases)
 }
 
-// affineKernel is scaledKernel for affineMatMulOp and groupedAffineMatMulOp. Scales and biases are widened when they
-// are used, because experts without rows use none.
+// affineKernel is scaledKernel for affineMatMulOp and groupedAffineMatMulOp. Scales and biases are widened when
+// decoding, because experts without rows need none.
 func affineKernel(q affine, transpose bool, align *int) exec.Kernel {
 	return decodedKernel(affineTilesOf[float32](q), affineTilesOf[float64](q), transpose, align)
 }
@@ -294,7 +294,7 @@ func (t *affineTiles[T]) decode(tile []T, e, r0, r1, c0, c1 int) {
 		t.wholeGroups(dst, e*t.n+r0, r1-r0, c0, c1)
 		return
 	}
-	var scales, biases [decodedDeep/32 + 2]T // of the groups that a row of the tile is in
+	var scales, biases [decodedDeep/32 + 2]T // of the groups overlapping a row of the tile
 	groups, per := t.k/t.GroupSize, 32/t.Bits
 	g0, g1 := c0/t.GroupSize, (c1+t.GroupSize-1)/t.GroupSize
 	for r := r0; r < r1; r++ {
@@ -309,11 +309,11 @@ func (t *affineTiles[T]) decode(tile []T, e, r0, r1, c0, c1 int) {
 	}
 }
 
-// wholeGroups sets tile to columns [c0, c1), which are whole groups, of n rows of all matrices.
+// wholeGroups sets tile to columns [c0, c1), covering whole groups, of n rows of all matrices.
 func (t *affineTiles[T]) wholeGroups(tile []float32, row, n, c0, c1 int) {
 	const most = decodedDeep * decodedWide / 32
-	beside := tile[decodedDeep*decodedWide:]
-	scales, biases := beside[:most], beside[most:]
+	scratch := tile[decodedDeep*decodedWide:]
+	scales, biases := scratch[:most], scratch[most:]
 	some := (c1 - c0) / t.GroupSize
 	for r := range n {
 		at := (row+r)*t.k/t.GroupSize + c0/t.GroupSize
@@ -324,8 +324,8 @@ func (t *affineTiles[T]) wholeGroups(tile []float32, row, n, c0, c1 int) {
 	blocks.DecodeAffine(tile, words[(row*t.k+c0)*t.Bits/8:], t.k*t.Bits/8, n, scales[:n*some], biases[:n*some], t.Bits, t.GroupSize)
 }
 
-// group sets dst to the elements of a row from element `from` on, which share a scale
-// and one bias.
+// group sets dst to the elements of a row from element `from` on, sharing one scale and one
+// bias.
 func (t *affineTiles[T]) group(dst []T, w []uint32, from int, scale, bias T) {
 	if t.Bits == 8 {
 		for i := range dst {

@@ -9,11 +9,11 @@ import (
 )
 
 // All returns a prototype of every primitive, in the order of the reference,
-// for graph.Parse and for tools. A primitive that is not listed here cannot be
-// parsed. The table test fails for a primitive that is listed but not tested.
+// for graph.Parse and for tools. A primitive missing here cannot be parsed. The
+// table test fails for a primitive listed here without a test.
 //
-// A new primitive needs an entry here. Failing tests name the rest: a row of programs, a JAX test
-// case, an expression or a kernel for Metal.
+// When adding a primitive, add an entry here. Failing tests name the rest: a row of programs, a JAX
+// test case, an expression or a kernel for Metal.
 func All() []graph.Primitive {
 	return slices.Concat(
 		elementwiseFamily(ops.Neg, ops.Erf),

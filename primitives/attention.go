@@ -64,7 +64,7 @@ type AttentionParams struct {
 //	out[b,i,n] = Σ_j exp(s_ij - lse[b,n,i]) v[b,j,m],   lse[b,n,i] = log Σ_j exp(s_ij),
 //	s_ij = Scale q[b,i,n]·k[b,j,m],   m = n / (N/M)
 //
-// as out[B,S,N,V] and lse[B,N,S], which is f32 for bf16 and f16. Query i of a sequence is at
+// as out[B,S,N,V] and lse[B,N,S], f32 for bf16 and f16. Query i of a sequence is at
 // position R-S+i, or Lengths-S+i, or Start+i, and attends to the keys j up to it, unless AttentionParams
 // states otherwise. A query without keys has out 0 and lse -Inf. k and v have q's float type. If q
 // is not f64, both may have another type, f32, bf16, f16 or q8_0, for caches. Scores are never
@@ -89,11 +89,11 @@ func (attentionOp) Name() string { return "attention" }
 // Blocks: keys and values may be q8_0.
 func (attentionOp) Blocks() {}
 
-// attentionArgs are the indices of attention's optional arguments, 0 for those that are not
-// there, and the number of all arguments.
+// attentionArgs are the indices of attention's optional arguments, 0 for missing ones, and the
+// number of all arguments.
 type attentionArgs struct{ lengths, start, sinks, bias, count int }
 
-// args returns the indices of arguments that follow the first `first`.
+// args returns the indices of the arguments following the first `first`.
 func (p attentionOp) args(first int) attentionArgs {
 	at := attentionArgs{count: first}
 	for _, x := range []struct {
@@ -200,13 +200,12 @@ func (p attentionOp) withoutSinks() attentionOp {
 }
 
 // attentionFactors are the factors of attention's arguments: batch 0 and heads 1 may be split.
-// Heads of q and of k are split over the same axes, into equal parts, so that a head of keys
-// and the heads of queries that share it stay on one rank. Where the heads of k are too few
-// for that, every rank has all of them.
+// Query heads and key heads are split evenly over the same axes, keeping a key head and the query
+// heads sharing it on one rank. If there are too few key heads, every rank has all of them.
 type attentionFactors struct{ heads, lse, batch, sinks, bias []int }
 
 // placeHeads places attention or a recurrence, or its derivative. Heads of argument many share heads of argument few.
-// factors returns the factors, given the factors of the latter. alone are the axes that split the many heads only.
+// factors returns the factors, given the factors of the latter. alone are the axes splitting the many heads only.
 func placeHeads(c *sharding.Context, many, few int, factors func(keys []int) sharding.Factors) (d sharding.Decision, alone []string, err error) {
 	n, m := c.Type(many).Shape[2], c.Type(few).Shape[2]
 	if d, err := c.Place(factors([]int{0, sharding.Whole, sharding.Whole, sharding.Whole})); err == nil && n != m {
@@ -266,9 +265,9 @@ func (attentionOp) Doc() graph.Doc {
 		Notes:   "Head n of q uses head n/(N/M) of k and v. lse is f32 for bf16 and f16. Scores are never stored. Keys behind lengths are never read. A query without keys has out 0. k and v may be f32, bf16, f16 or q8_0 beside a q of another type that is not f64."}
 }
 
-// attentionGradOp is the derivative of attentionOp: the cotangents of q, k and v from q, k, v,
-// out, lse, the cotangents of out and lse, and the optional arguments but sinks, which lse
-// contains.
+// attentionGradOp is the derivative of attentionOp. It computes the cotangents of q, k and v from
+// q, k, v, out, lse, the cotangents of out and lse, and the optional arguments except sinks,
+// which lse includes.
 type attentionGradOp attentionOp
 
 var _ primitive = attentionGradOp{}
@@ -315,7 +314,7 @@ func (p attentionGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	if err != nil {
 		return d, err
 	}
-	for i := 1; i < 3; i++ { // each rank has the part of its heads of queries
+	for i := 1; i < 3; i++ { // each rank has the contributions of its query heads
 		d.Out[i].Pending = c.Mesh.Union(d.Out[i].Pending, alone)
 	}
 	return d, nil
@@ -326,9 +325,9 @@ func (p attentionGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) erro
 	return e.Emit(lowering.KernelSpec{Op: ops.AttentionGrad, Out: out, In: in, Dry: k, Kernel: k})
 }
 
-// attentionGradKernel works on parts of heads in parallel. The contributions of parts,
-// and of the heads of queries that share a head of keys, are added to that head in
-// order, so that sums do not depend on which part was ready first.
+// attentionGradKernel works on parts of heads in parallel. The contributions of parts, and
+// of the query heads sharing a key head, are added to the key head in order, making sums
+// independent of the order in which parts finish.
 func attentionGradKernel[T float](p attentionGradOp, placed []lowering.Buf, eqn *graph.Eqn) exec.Kernel {
 	at := attentionOp(p).args(7)
 	return func(a *exec.Args) error {
@@ -344,11 +343,11 @@ func attentionGradKernel[T float](p attentionGradOp, placed []lowering.Buf, eqn 
 			clear(dv)
 			return nil
 		}
-		each := h.group * h.Parts() // contributions to a head of keys
+		each := h.group * h.Parts() // contributions to a key head
 		w := exec.New[attentionGrad[T]](a)
 		w.dry, w.headsOf, w.q, w.k, w.v, w.out, w.lse, w.dout, w.dlse, w.dq, w.dk, w.dv = a.Dry(), h, q, k, v, out, lse, dout, dlse, dq, dk, dv
 		claim := 1
-		// One thread computes a whole head of keys unless threads would then have no work.
+		// One thread computes a whole key head, unless this leaves threads without work.
 		if n := max(a.Threads, 1); h.b*h.m%n == 0 || h.b*h.m >= 8*n {
 			claim = each
 		}
@@ -370,7 +369,7 @@ type attentionGrad[T float] struct {
 // Piece computes contributions until all are claimed.
 func (h *attentionGrad[T]) Piece(int, int) { h.sums.Work(h.add) }
 
-// add computes contributions first to last-1 to head i of keys, and adds them.
+// add computes contributions [first, last) to key head i, and adds them.
 func (h *attentionGrad[T]) add(i, first, last int) {
 	parts := h.Parts()
 	b, g := i/h.m, i%h.m
@@ -383,7 +382,7 @@ func (h *attentionGrad[T]) add(i, first, last int) {
 		if h.dry != nil {
 			n = 0
 		}
-		elsewhere := n < 0 || n >= h.n // another rank has this head of queries
+		elsewhere := n < 0 || n >= h.n // another rank has this query head
 		if !elsewhere {
 			rows := (b*h.n + n) * h.s
 			from, to := h.Part(turn % parts)
@@ -393,7 +392,7 @@ func (h *attentionGrad[T]) add(i, first, last int) {
 		if !h.sums.Wait(i, turn) {
 			return
 		}
-		clean := x.R // keys from here on get nothing
+		clean := x.R // keys from here on receive no contribution
 		if elsewhere {
 			clean = 0
 		} else {

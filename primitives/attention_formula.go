@@ -6,9 +6,9 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// formula returns the cotangents of attention's q, k, v and, before a sum over the dimensions
-// that it lacks, of its bias, [B,N,S,R]. It is written with simple primitives, which hold all
-// scores. in are the arguments of attentionGradOp.
+// formula returns the cotangents of attention's q, k, v and bias. The bias's is [B,N,S,R], before
+// summing over dimensions missing in the bias. It consists of simple primitives storing all scores.
+// in are the arguments of attentionGradOp.
 func (p attentionOp) formula(in []*graph.Value) (dq, dk, dv, dbias *graph.Value) {
 	at := p.args(7)
 	q, k, v, out, lse, dout, dlse := in[0], in[1], in[2], in[3], in[4], in[5], in[6]
@@ -17,12 +17,12 @@ func (p attentionOp) formula(in []*graph.Value) (dq, dk, dv, dbias *graph.Value)
 	b, s, n, r, m := q.Dim(0), q.Dim(1), q.Dim(2), k.Dim(1), k.Dim(2)
 	all := []int{b, n, s, r}
 	group := n / max(m, 1)
-	// heads repeats keys and values for the heads of queries that share them.
+	// heads repeats keys and values for the query heads sharing them.
 	heads := func(x *graph.Value) *graph.Value {
 		w := x.Dim(3)
 		return Reshape(BroadcastInDim(wide(x), []int{b, r, m, group, w}, 0, 1, 2, 4), b, r, n, w)
 	}
-	// shared sums over the heads of queries that share a head of keys.
+	// shared sums over the query heads sharing a key head.
 	shared := func(x *graph.Value) *graph.Value {
 		return ReduceSum(Reshape(x, b, r, m, group, x.Dim(3)), 3)
 	}
@@ -48,7 +48,7 @@ func (p attentionOp) formula(in []*graph.Value) (dq, dk, dv, dbias *graph.Value)
 		x = Add(x, BroadcastInDim(wide(in[at.bias]), all, 0, 1, 2, 3))
 	}
 	seen := p.seen(in, at, all)
-	if at.bias > 0 { // which may be -Inf for all keys that a query attends to
+	if at.bias > 0 { // the bias may be -Inf for all keys of a query
 		seen = And(seen, rows(Ne(lse, FullLike(lse, math.Inf(-1)))))
 	}
 	x = Where(seen, Sub(x, rows(lse)), FullLike(x, 0)) // where no key is seen, lse is -Inf
@@ -91,8 +91,7 @@ func (p attentionOp) seen(in []*graph.Value, at attentionArgs, all []int) *graph
 	return seen
 }
 
-// biasGrad returns the cotangent of the bias, which is the last of in, the arguments of
-// attentionGradOp.
+// biasGrad returns the cotangent of the bias, the last of the arguments in of attentionGradOp.
 func (p attentionOp) biasGrad(in []*graph.Value) *graph.Value {
 	_, _, _, x := p.formula(in)
 	bias := in[len(in)-1]

@@ -17,7 +17,8 @@ import (
 
 // Full returns a value of the given element type and shape with every element
 // equal to x. For a float type x is rounded once, and a finite x must stay finite. For an
-// integer type or bool, x must be a number of the type. Ranks make it without an exchange.
+// integer type or bool, x must be a number of the type. Ranks create it without exchanging
+// anything.
 func Full(t *graph.Tracer, x float64, d graph.DType, shape ...int) *graph.Value {
 	if !holds(d, x) {
 		graph.Helper()
@@ -72,13 +73,13 @@ func OnesLike(x *graph.Value) *graph.Value {
 	return FullLike(x, 1)
 }
 
-// MulScalar returns c · x, c rounded to x's element type.
+// MulScalar returns c · x, rounding c to x's element type.
 func MulScalar(x *graph.Value, c float64) *graph.Value {
 	graph.Helper()
 	return Mul(x, FullLike(x, c))
 }
 
-// AddScalar returns x + c, c rounded to x's element type.
+// AddScalar returns x + c, rounding c to x's element type.
 func AddScalar(x *graph.Value, c float64) *graph.Value {
 	graph.Helper()
 	return Add(x, FullLike(x, c))
@@ -90,9 +91,9 @@ func isFill(v *graph.Value) bool {
 	return ok
 }
 
-// isZero reports whether v is the constant 0. A primitive that is linear in two
-// arguments together is linear in one of them if the other is 0. A pending sum of
-// that argument may then pass through.
+// isZero reports whether v is the constant 0. A primitive linear in two arguments
+// jointly is linear in one of them if the other is 0, letting a pending sum of that
+// argument pass through.
 func isZero(v *graph.Value) bool {
 	c, ok := fillOf(v)
 	return ok && math.Float64bits(c.Value) == 0
@@ -116,7 +117,7 @@ func zeroOf(v *graph.Value) *graph.Value {
 	return v.Tracer().Apply(graph.FullOp{DType: v.Type.DType})[0]
 }
 
-// iotaOp holds the indices along one dimension.
+// iotaOp creates the indices along one dimension.
 type iotaOp struct {
 	DType     graph.DType
 	Shape     []int
@@ -125,8 +126,8 @@ type iotaOp struct {
 
 var _ flexible = iotaOp{}
 
-// Iota returns a value of the shape that holds 0, 1, 2, ... along the
-// dimension and is equal along the others.
+// Iota returns a value of the given shape holding 0, 1, 2, ... along the
+// dimension, repeated along the others.
 func Iota(t *graph.Tracer, d graph.DType, dimension int, shape ...int) *graph.Value {
 	return t.Apply(iotaOp{d, slices.Clone(shape), dimension})[0]
 }
@@ -155,8 +156,8 @@ func (iotaOp) Shard(*sharding.Context) (sharding.Decision, error) {
 	return sharding.Decision{Out: []sharding.Spec{{}}}, nil
 }
 
-// ShardAs allows every placement except one: the indices of ragged rows are known
-// only when the program runs.
+// ShardAs allows every placement except along ragged rows, because their indices
+// are known only when running the program.
 func (n iotaOp) ShardAs(c *sharding.Context, out sharding.Spec) (sharding.Decision, error) {
 	if out.Ragged != nil && n.Dimension == 0 {
 		return sharding.Decision{}, fmt.Errorf("%s counts rows in expert order, whose number is known only to the run; count before ep_dispatch", n.Name())
@@ -197,7 +198,7 @@ func (iotaOp) Doc() graph.Doc {
 		Notes:  fmt.Sprintf("An integer type wraps where it is too small (u8 after %d); a float type rounds.", math.MaxUint8)}
 }
 
-// oneHotOp gives every index a row of zeros with a one at that index.
+// oneHotOp maps every index to a row of zeros with a one at that index.
 type oneHotOp struct {
 	NumClasses int
 	DType      graph.DType

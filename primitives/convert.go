@@ -20,9 +20,10 @@ type convertElementTypeOp struct{ DType graph.DType }
 
 var _ pointwise = convertElementTypeOp{}
 
-// ConvertElementType returns x in element type d: rounded once to nearest for floats,
-// and at most the largest number in size for 8-bit floats, truncated towards 0 from floats to integers, modulo 2 to the number of bits between
-// integers, and x ≠ 0 for bool. If d is x's own type, it returns x.
+// ConvertElementType returns x in element type d. Converting to floats rounds once to nearest, and
+// to 8-bit floats also clamps to the largest number in size. Converting floats to integers truncates
+// towards 0. Converting between integers keeps the low bits, and to bool tests x ≠ 0. If d is x's own
+// type, it returns x.
 func ConvertElementType(x *graph.Value, d graph.DType) *graph.Value {
 	if x != nil && x.Type.DType == d {
 		return x
@@ -48,8 +49,8 @@ func (c convertElementTypeOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{in[0].With(c.DType)}, nil
 }
 
-// VJP converts the cotangent back. The cotangent of an 8-bit float is f32, so it passes
-// a conversion to 8 bits and back unrounded. VJP is nil for conversions to and from
+// VJP converts the cotangent back. The cotangent of an 8-bit float is f32, passing a
+// conversion to 8 bits and back unrounded. VJP is nil for conversions to and from
 // integers, bool and blocks.
 func (c convertElementTypeOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	if d := e.In[0].Type.DType.Cotangent(); d != graph.NoDType && c.DType.Cotangent() != graph.NoDType {
@@ -58,8 +59,8 @@ func (c convertElementTypeOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Val
 	return nil, nil
 }
 
-// Shard lets pending sums pass where the conversion does not round: the terms are
-// then added in the wider type.
+// Shard lets pending sums pass conversions without rounding, adding the terms in the
+// wider type.
 func (c convertElementTypeOp) Shard(x *sharding.Context) (sharding.Decision, error) {
 	l := sharding.NotLinear
 	if exact(x.Type(0).DType, c.DType) {
@@ -92,16 +93,16 @@ func (convertElementTypeOp) Doc() graph.Doc {
 
 // QuantizeF8 returns x f[..,K] as codes of type d, f8_e4m3 or f8_e5m2, and scales f32[..,K/block]:
 // element k is about codes[..,k]·scales[..,k/block]. A scale is the largest size in its
-// block divided by the largest number of d, 448 or 57344, and 1 where that is 0. The block
-// is 128 for rows as DeepSeek-V3 sends them, and K for one scale per row; for one scale of a
-// whole value, reshape the value to one row. K must be a multiple of block.
+// block divided by the largest number of d, 448 or 57344, or 1 if the quotient is 0. A block of
+// 128 follows DeepSeek-V3's dispatch, and a block of K has one scale per row. For one scale per
+// value, reshape the value to one row. K must be a multiple of block.
 //
 // With m the largest size in a block, an element of f8_e4m3 is off by at most |x|/16 +
 // m/450000, and one of f8_e5m2 by at most |x|/8 + m/7000000000, if m is at least 2^-110. A
 // block with a NaN or an infinity becomes NaN when it is dequantised.
 //
-// Computes in f32. The gradient passes straight through, as if scales were constants and
-// codes were not rounded.
+// It computes in f32. The gradient passes straight through, treating scales as constants and
+// ignoring rounding.
 func QuantizeF8(x *graph.Value, d graph.DType, block int) (codes, scales *graph.Value) {
 	graph.Helper()
 	if !d.IsF8() {
@@ -158,15 +159,15 @@ func perPart(scales *graph.Value, block int) *graph.Value {
 	return BroadcastInDim(scales, append(slices.Clone(scales.Type.Shape), block), dims...)
 }
 
-// stochasticRoundOp rounds f32 to bf16, up or down at random.
+// stochasticRoundOp rounds f32 to bf16, choosing up or down at random.
 type stochasticRoundOp struct{}
 
 var _ primitive = stochasticRoundOp{}
 
-// StochasticRound returns x f32 rounded to bf16 at random: up or down, with the probabilities that make x the mean. key u32[2]
-// is a key as RandomKey makes it. The same elements are rounded up on every mesh. Infinities, NaNs and numbers of bf16 are
-// unchanged. Numbers beyond the largest one of bf16 are rounded to it or to an infinity. The derivative is 1, the derivative
-// of the mean. x must not be in expert order.
+// StochasticRound returns x f32 rounded to bf16 at random: up or down, with probabilities making x the mean. key u32[2] is a
+// key such as RandomKey returns. The same elements are rounded up on every mesh. Infinities, NaNs and numbers of bf16 are
+// unchanged. Numbers exceeding the largest one of bf16 are rounded to it or to an infinity. The derivative is 1, the
+// derivative of the mean. x must not be in expert order.
 func StochasticRound(x, key *graph.Value) *graph.Value {
 	return graph.Apply1(stochasticRoundOp{}, x, key)
 }
@@ -187,7 +188,7 @@ func (stochasticRoundOp) VJP(_ *graph.Eqn, ct []*graph.Value) ([]*graph.Value, e
 	return []*graph.Value{ConvertElementType(ct[0], graph.F32), nil}, nil
 }
 
-// Shard lets x be split in any way that leaves the index of its elements known: not into ragged rows.
+// Shard allows splitting x in any way, except into ragged rows, because their indices are unknown.
 func (stochasticRoundOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	f := sharding.Elementwise(c.Type(0), 1, 1, sharding.NotLinear)
 	f.In, f.RowWise = append(f.In, []int{sharding.Whole}), false

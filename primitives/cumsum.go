@@ -10,9 +10,9 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// cumSumOp is the running sum along Axis, from index 0 upwards, or with Reverse
-// from the last index downwards. Each sum includes the element at its index. Sums
-// of f64 and f32 are formed in f64, and each is rounded by itself; integers wrap.
+// cumSumOp is the running sum along Axis, starting at index 0 or, with Reverse, at
+// the last index. Each sum includes the element at its index. f64 and f32 are summed
+// in f64, rounding each result separately; integers wrap.
 type cumSumOp struct {
 	Axis    int
 	Reverse bool

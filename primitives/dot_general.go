@@ -11,9 +11,9 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// dotGeneralOp multiplies two arrays and sums over the contracted dimensions, as
-// jax.lax.dot_general does. The result's dimensions are the batch dimensions,
-// then the free dimensions of the first argument, then of the second.
+// dotGeneralOp multiplies two arrays and sums over the contracted dimensions, following
+// jax.lax.dot_general. The result's dimensions are the batch dimensions, followed by
+// the free dimensions of the first argument and of the second.
 //
 // Products are summed over the contracted dimensions in row-major order of the
 // lists, by internal/kernel/gemm.Multiply: in f64 for f64 and in f32 for the other
@@ -23,7 +23,7 @@ import (
 // One argument may be weights in blocks and the other of float type. If only the
 // last dimension of the weights is contracted and their batch dimensions come
 // first, in order, as in x·yᵀ with y[N,K], the numbers of an f32, bf16 or f16
-// argument are rounded to int8, as blocks.Multiply says. Otherwise the weights are
+// argument are rounded to int8, following blocks.Multiply. Otherwise the weights are
 // converted to numbers.
 type dotGeneralOp struct {
 	LHSContract, RHSContract []int
@@ -32,8 +32,8 @@ type dotGeneralOp struct {
 	// Zero means the element type of the arguments, which then must be the same.
 	DType graph.DType
 	// Tree, if not 0, is the number of blocks of the first contracted dimension. Products are summed
-	// over each block and over the other contracted dimensions, and these sums are added in pairs, so
-	// that the result does not depend on the number of ranks. It is f32 or f64.
+	// over each block and over the other contracted dimensions, and these sums are added in pairs,
+	// making the result independent of the number of ranks. It is f32 or f64.
 	Tree int
 	// Precision is "" for the highest, HighPrecision or DefaultPrecision. Cotangents are computed
 	// with the same precision. Sums in a tree have the highest.
@@ -57,14 +57,14 @@ func MatMul(x, y *graph.Value) *graph.Value {
 	return MatMulAs(0, x, y)
 }
 
-// MatMulTransposed returns x[..,K] · y[N,K]ᵀ, which is [..,N]: y is as checkpoints have the
-// weights of linear layers.
+// MatMulTransposed returns x[..,K] · y[N,K]ᵀ, which is [..,N]. Checkpoints store the weights of
+// linear layers in the layout of y.
 func MatMulTransposed(x, y *graph.Value) *graph.Value {
 	graph.Helper()
 	return MatMulTransposedAs(0, x, y)
 }
 
-// MatMulTransposedAs is MatMulTransposed with a result of element type d, as MatMulAs has.
+// MatMulTransposedAs is MatMulTransposed with a result of element type d; see MatMulAs.
 func MatMulTransposedAs(d graph.DType, x, y *graph.Value) *graph.Value {
 	graph.Helper()
 	if x.Rank() == 0 || y.Rank() != 2 {
@@ -182,8 +182,8 @@ func (p dotGeneralOp) blockResult(x, y graph.DType) (graph.DType, error) {
 	return p.DType, nil
 }
 
-// rounds reports whether a product of types x and y rounds one argument to int8
-// because the other one is weights in blocks. weights is the number of the latter.
+// rounds reports whether a product of types x and y rounds one argument to int8,
+// the other one being weights in blocks. weights is the index of the weights.
 func (p dotGeneralOp) rounds(x, y graph.Type) (weights int, ok bool) {
 	lists := [2][2][]int{{p.LHSContract, p.LHSBatch}, {p.RHSContract, p.RHSBatch}}
 	for i, t := range [2]graph.Type{x, y} {
@@ -213,7 +213,7 @@ func (p dotGeneralOp) free(lhs, rhs int) (l, r []int) {
 }
 
 // VJP contracts the cotangent with the other argument over the other argument's free
-// dimensions. The operands are ordered so that a transposition is seldom needed.
+// dimensions, ordering the operands so that transposing is seldom needed.
 func (p dotGeneralOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, y, g := e.In[0], e.In[1], ct[0]
 	if !e.Out[0].Type.DType.IsFloat() {
@@ -234,8 +234,8 @@ func (p dotGeneralOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, erro
 // adjoint returns the cotangent of v, an argument of a product with the other argument o and
 // the result's cotangent g. vc, vb and vf are the contracted, batch and free dimensions of
 // v; oc, ob and `of` are the same for o. The dimensions `of` are the dimensions of g from
-// `at` on. adjoint chooses the order of the operands without a transposition, if there is
-// one; swapped is the order to try first.
+// `at` on. adjoint prefers an order of the operands without transposing, trying swapped
+// first.
 func adjoint(precision string, v, g, o *graph.Value, vc, vb, vf, oc, ob, of []int, at int, swapped bool) *graph.Value {
 	gc, gb := make([]int, len(of)), make([]int, len(ob))
 	for i := range gc {
@@ -245,7 +245,7 @@ func adjoint(precision string, v, g, o *graph.Value, vc, vb, vf, oc, ob, of []in
 		gb[i] = i
 	}
 	// The free dimensions of o in this product are its contracted dimensions,
-	// ascending. The dimensions of v that correspond to them are vco:
+	// ascending. vco are the corresponding dimensions of v:
 	var vco []int
 	for _, d := range slices.Sorted(slices.Values(oc)) {
 		vco = append(vco, vc[slices.Index(oc, d)])
@@ -257,7 +257,7 @@ func adjoint(precision string, v, g, o *graph.Value, vc, vb, vf, oc, ob, of []in
 	return arrange(dot(as(v, g, o), precision, g, o, gc, of, gb, ob), first)
 }
 
-// as returns the dtype parameter with which a product of g and o has v's type.
+// as returns the dtype parameter making a product of g and o of v's type.
 func as(v, g, o *graph.Value) graph.DType {
 	if d := v.Type.DType; d != g.Type.DType || d != o.Type.DType {
 		return d
@@ -328,7 +328,7 @@ func (p dotGeneralOp) InBlocks(e *graph.Eqn, in []sharding.Spec, blocks int) (gr
 	q.LHSContract, q.RHSContract, q.Tree = first(p.LHSContract), first(p.RHSContract), blocks
 	q.Precision = ""
 	if q.DType == graph.BF16 || q.DType == graph.F16 {
-		q.DType = graph.F32 // rounded when it is whole
+		q.DType = graph.F32 // rounded after completing the sum
 	}
 	return q, divides(blocks, e.In[0].Type.Shape[d])
 }

@@ -14,9 +14,9 @@ import (
 // operandDims lists the batch, free and contracted dimensions of an argument.
 type operandDims struct{ batch, free, contract []int }
 
-// dotKernel converts the arguments to the type that products are summed in,
-// multiplies, and rounds to the result's type. Arguments of one 16-bit type are
-// converted while they are multiplied.
+// dotKernel converts the arguments to the accumulation type, multiplies, and rounds
+// to the result's type. Arguments of the same 16-bit type are converted while
+// multiplying.
 func dotKernel(l, r operandDims) exec.Kernel {
 	return func(a *exec.Args) error {
 		x, y, z := a.In[0], a.In[1], a.Out[0]
@@ -58,17 +58,17 @@ func panelled[T float](dry *kernel.Dry, m, n, k int, x []T, ars, acs int, y []T,
 	gemm.MultiplyPanels(dry, m, n, k, x, ars, acs, gemm.Matrix[T]{X: y, Row: brs, Col: bcs, Panels: p}, z, ldc, acc)
 }
 
-// dotPacks returns the copies of y, the right argument, with which products are faster.
+// dotPacks returns the packed copies of y, the right argument, speeding up products.
 // r are the dimensions of y. Only matrices, such as weights, are copied.
 func dotPacks(x, y, z graph.Type, r operandDims) []lowering.Pack {
-	// Arguments of other types are converted before they are multiplied.
+	// Arguments of other types are converted before multiplying.
 	same := x.DType == y.DType && (y.DType == z.DType || y.DType == graph.BF16 && z.DType != graph.F64)
 	if len(r.batch) > 0 || !same {
 		return nil
 	}
 	l, ok := matrixLayout(y, r)
 	if !ok {
-		return nil // y is copied in another order before it is multiplied
+		return nil // y is transposed before multiplying
 	}
 	return l.pack(1, y.DType, 1, func(t graph.Type) (panelLayout, int) {
 		l, _ := matrixLayout(t, r)
@@ -110,7 +110,7 @@ func inType(a *exec.Args, x array.Array, d graph.DType) array.Array {
 	return y
 }
 
-// multiplier is gemm.Multiply for some element types, of a matrix that may have panels.
+// multiplier is gemm.Multiply for some element types, of a matrix with or without panels.
 type multiplier[E, R any] func(dry *kernel.Dry, m, n, k int, a []E, ars, acs int, b []E, brs, bcs int, p gemm.Panels, c []R, ldc int, acc bool)
 
 const (
@@ -120,11 +120,10 @@ const (
 	dotRead = 32
 	// Up to dotStreams rows, pieces are whole vectors of columns.
 	dotStreams = 4
-	// A piece of at least this many rows is worth the copy that it makes of the whole
-	// matrix that the rows are multiplied with.
+	// A piece of at least this many rows justifies copying the whole matrix.
 	dotRows = 16
-	// With fewer rows than this it is better to cut the columns, which are copied once
-	// however they are cut. Where copying takes time, it is also better with more rows.
+	// With fewer rows than this, cutting columns is better: columns are copied once in any
+	// case. If copying takes time, it is also better with more rows.
 	dotFew = 64
 )
 
@@ -162,11 +161,11 @@ func multiply[E, R array.Elem](a *exec.Args, z []R, l, r operand, mul multiplier
 	exec.Share(a, batches*m, max(dotRows, 1+dotGrain/(1+n*k)), p)
 }
 
-// cutsColumns reports whether threads share the columns of a result of m by n, and not its
-// rows. copied is set if a product copies the whole matrix; every thread with some of the
-// rows then makes that copy. Measured: 256 rows of
-// bf16 times 1024 by 1024, in 2 pieces one after the other, took 1.36 ms for pieces of rows
-// and 1.27 for pieces of columns, and in 8 pieces 1.64 and 1.28.
+// cutsColumns reports whether threads share the columns of a result of m by n, instead of its
+// rows. copied is set if a product copies the whole matrix; when sharing rows, every thread
+// makes this copy. Measured: 256 rows of bf16 times 1024 by 1024, running 2 pieces one after
+// the other, took 1.36 ms for pieces of rows and 1.27 for pieces of columns, and in 8 pieces
+// 1.64 and 1.28.
 func cutsColumns(batches, m, n, threads int, copied bool) bool {
 	few := 4 * threads
 	if batches == 1 {
@@ -179,7 +178,7 @@ func cutsColumns(batches, m, n, threads int, copied bool) bool {
 }
 
 // copies reports whether products with matrices of type d, transposed or not, spend
-// time on copying them.
+// time copying them.
 func copies(d graph.DType, transposed bool) bool {
 	return transposed || d == graph.BF16 || d == graph.F16
 }
@@ -228,9 +227,8 @@ type operand struct {
 	start                []int // first element of each batch index's matrix
 }
 
-// operandOf returns x as an operand: a view by strides or, where the free or the
-// contracted dimensions have no common stride, a copy in the order batch, free,
-// contracted.
+// operandOf returns x as an operand: a strided view or, if the free or the contracted
+// dimensions have no common stride, a copy in the order batch, free, contracted.
 func operandOf(a *exec.Args, x array.Array, dims operandDims) operand {
 	strides := work.RowMajor(a, x.Type.Shape)
 	rows, rs, ok := merge(x.Type.Shape, strides, dims.free)
@@ -332,8 +330,8 @@ func dotBlocks(weights, batch int, dims operandDims) exec.Kernel {
 					blocks.Multiply(d, i1-i0, j1-j0, k, rows[(b*m+i0)*size:], w.Bytes()[(b*n+j0)*row:], w.Bytes()[(b*n+j1)*row:], y[b*m*n+i0*yrs+j0*ycs:], yrs, ycs)
 				}
 			}
-			// The work is cut between groups of four rows of weights, so that each row
-			// is read once, and between panels of 32 where there are many rows of x.
+			// The work is cut between groups of four rows of weights, reading each row
+			// once, and with many rows of x between panels of 32.
 			units, together := (n+3)/4, 1
 			if m > 1 {
 				together = 8
@@ -381,8 +379,8 @@ func roundedOperand(a *exec.Args, d graph.DType, o *operand, k int) []byte {
 	return rows
 }
 
-// Matrix products of bf16 and f16 need no copies in f32: gemm.MultiplyHalf widens its
-// operands if it has to, and rounds the sums.
+// Matrix products of bf16 and f16 need no copies in f32: gemm.MultiplyHalf widens operands
+// if necessary, and rounds the sums.
 
 // halfOperands reports whether x and y have the same 16-bit type and their products
 // are summed in f32, that is, d is f32.

@@ -23,9 +23,9 @@ type dynamicSliceOp struct {
 
 var _ primitive = dynamicSliceOp{}
 
-// DynamicSlice returns the box of the given sizes at the start
-// indices, scalars i32[], one per dimension. A start index at which the box would
-// not fit is replaced by the nearest one at which it does; a negative one becomes 0.
+// DynamicSlice returns the box of the given sizes at the start indices, scalars i32[],
+// one per dimension. Start indices are clamped so that the box fits; a negative one
+// becomes 0.
 func DynamicSlice(x *graph.Value, start []*graph.Value, sizes ...int) *graph.Value {
 	return graph.Apply1(dynamicSliceOp{slices.Clone(sizes)}, append([]*graph.Value{x}, start...)...)
 }
@@ -71,7 +71,7 @@ func (s dynamicSliceOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, er
 	return out, nil
 }
 
-// Shard lets a dimension be split if the box has all of its indices.
+// Shard allows splitting a dimension if the box has all of its indices.
 func (s dynamicSliceOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	shape := c.Type(0).Shape
 	dims := splitWhere(len(shape), func(d int) bool { return s.SliceSizes[d] == shape[d] })
@@ -91,7 +91,7 @@ func (s dynamicSliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error
 }
 
 // boxAt returns the layout, in an array of the shape, of a box of the given sizes
-// that begins at the start indices, moved to where the box fits.
+// beginning at the start indices, clamped so that the box fits.
 func boxAt(a *exec.Args, shape, sizes []int, start []array.Array) work.Layout {
 	l := work.Layout{Strides: work.RowMajor(a, shape)}
 	for d, i := range start {
@@ -107,14 +107,14 @@ func (dynamicSliceOp) Doc() graph.Doc {
 }
 
 // dynamicUpdateSliceOp replaces a box of its first argument by its second argument. The
-// other arguments say where the box begins.
+// other arguments are the box's start indices.
 type dynamicUpdateSliceOp struct{}
 
 var _ primitive = dynamicUpdateSliceOp{}
 
-// DynamicUpdateSlice returns x with the box that begins at the start indices,
-// scalars i32[], one per dimension, replaced by update. A start index at which
-// update would not fit is replaced by the nearest one at which it does.
+// DynamicUpdateSlice returns x with the box beginning at the start indices, scalars
+// i32[], one per dimension, replaced by update. Start indices are clamped so that
+// update fits.
 func DynamicUpdateSlice(x, update *graph.Value, start ...*graph.Value) *graph.Value {
 	return graph.Apply1(dynamicUpdateSliceOp{}, append([]*graph.Value{x, update}, start...)...)
 }
@@ -147,9 +147,9 @@ func (dynamicUpdateSliceOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value
 	return out, nil
 }
 
-// Shard lets a dimension be split if the update has all of its indices. If the update
-// is zeros, x may be a pending sum, and so is the result; if x is zeros, the same holds
-// for the update.
+// Shard allows splitting a dimension if the update has all of its indices. If the update
+// is zeros, a pending sum of x stays pending in the result, and if x is zeros, a pending
+// sum of the update.
 func (dynamicUpdateSliceOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	x, update := c.Type(0), c.Type(1)
 	dims := splitWhere(x.Rank(), func(d int) bool { return update.Shape[d] == x.Shape[d] })
@@ -191,8 +191,8 @@ var _ primitive = cacheUpdateOp{}
 
 // CacheUpdate returns cache[B,R,..] with update[B,S,..] in the rows start[b] to start[b]+S-1 of
 // sequence b, converted to the cache's element type, f32, f64, bf16, f16 or q8_0; start is
-// i32[B]. If rows would be outside the cache, the run fails. A donated cache is written in
-// place, and only these rows of it.
+// i32[B]. Rows outside the cache make the run fail. A donated cache is updated in place,
+// writing only these rows.
 func CacheUpdate(cache, update, start *graph.Value) *graph.Value {
 	return graph.Apply1(cacheUpdateOp{}, cache, update, start)
 }
@@ -242,7 +242,7 @@ func (cacheUpdateOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error
 	}, nil
 }
 
-// Shard lets all dimensions be split but the rows of the cache, which any rank may have to write.
+// Shard allows splitting all dimensions except the rows of the cache.
 func (cacheUpdateOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	n := c.Type(0).Rank()
 	dims := splitWhere(n, func(d int) bool { return d != 1 && (d < n-1 || !c.Type(0).DType.IsBlock()) })

@@ -13,15 +13,15 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// elementwiseOp is the family of functions whose arguments and result have one shape. A function is a
-// row of elementwiseRows.
+// elementwiseOp is the family of functions with arguments and a result of the same shape. A function is
+// a row of elementwiseRows.
 type elementwiseOp struct{ elementwise }
 
 // elementwise has the rules of elementwiseOp, and of functions with two results.
 type elementwise struct{ op ops.Op }
 
-// roundOp rounds to the nearest whole number, and halves away from zero or, with
-// ToEven, to the even one.
+// roundOp rounds to the nearest whole number, rounding halves away from zero or,
+// with ToEven, to the even one.
 type roundOp struct {
 	elementwiseOp
 	ToEven bool
@@ -87,13 +87,13 @@ func Logistic(x *graph.Value) *graph.Value { return graph.Apply1(elementwiseOf(o
 // Erf returns the error function 2/√π · ∫₀ˣ exp(-t²) dt.
 func Erf(x *graph.Value) *graph.Value { return graph.Apply1(elementwiseOf(ops.Erf), x) }
 
-// Round returns x rounded to the nearest whole number, halves away from zero.
+// Round returns x rounded to the nearest whole number, rounding halves away from zero.
 func Round(x *graph.Value) *graph.Value {
 	return graph.Apply1(roundOp{elementwiseOf(ops.Round), false}, x)
 }
 
-// RoundToEven returns x rounded to the nearest whole number, halves to the even
-// one.
+// RoundToEven returns x rounded to the nearest whole number, rounding halves to
+// the even one.
 func RoundToEven(x *graph.Value) *graph.Value {
 	return graph.Apply1(roundOp{elementwiseOf(ops.Round), true}, x)
 }
@@ -116,8 +116,8 @@ func Mul(x, y *graph.Value) *graph.Value { return graph.Apply1(elementwiseOf(ops
 // type. The run does not fail.
 func Div(x, y *graph.Value) *graph.Value { return graph.Apply1(elementwiseOf(ops.Div), x, y) }
 
-// Rem returns x - y · trunc(x/y), the exact remainder that has x's sign. For
-// y = 0 it is NaN, or x itself for integers.
+// Rem returns x - y · trunc(x/y), the exact remainder, keeping x's sign. For y = 0
+// it is NaN, or x itself for integers.
 func Rem(x, y *graph.Value) *graph.Value { return graph.Apply1(elementwiseOf(ops.Rem), x, y) }
 
 // Pow returns xʸ of floats. It is NaN for negative x with a y that is not
@@ -178,7 +178,7 @@ type elementwiseRow struct {
 	kernel exec.Kernel
 }
 
-// elementwiseRows are the functions. Derivatives are those of jax.lax.
+// elementwiseRows are the functions. Derivatives follow jax.lax.
 var elementwiseRows = [...]elementwiseRow{
 	ops.Neg: {args: "x", of: numbers, linear: sharding.LinearTogether, formula: "y = -x", notes: "Integers wrap.",
 		vjp:    ofOne(func(_, _, ct *graph.Value) *graph.Value { return Neg(ct) }),
@@ -318,7 +318,7 @@ func ofTwo(f func(x, y, z, ct *graph.Value) (dx, dy *graph.Value)) func(e *graph
 	}
 }
 
-// ofExtreme gives an argument all of the cotangent where it alone is the result, and half of it where both
+// ofExtreme passes the whole cotangent to an argument equal to the result, and half of it to each if both
 // are.
 func ofExtreme(x, y, z, ct *graph.Value) (dx, dy *graph.Value) {
 	isX, isY, half, none := Eq(x, z), Eq(y, z), MulScalar(ct, 0.5), ZerosLike(ct)

@@ -11,19 +11,18 @@ import (
 	"github.com/gomoe/gomoe/lowering/ops"
 )
 
-// integer is a Go type that stores an integer element type.
+// integer is a Go type storing an integer element type.
 type integer interface{ uint8 | uint32 | int32 | int64 }
 
-// number is a Go type with which Go computes, and that stores an element type.
+// number is a Go numeric type storing an element type.
 type number interface{ integer | float }
 
 const (
-	// These are the least numbers of elements worth a goroutine: swift if memory
-	// limits the speed, cheap if an element takes about a nanosecond, and dear if it
-	// takes ten.
+	// These are the least numbers of elements worth a goroutine: swift if bound by
+	// memory, cheap if an element takes about a nanosecond, and dear if it takes ten.
 	swift, cheap, dear = 1 << 19, 1 << 17, 1 << 14
-	// tile is the number of elements of bf16 and f16 widened at a time. They stay
-	// in the first-level cache.
+	// tile is the number of elements of bf16 and f16 widened at a time, staying in
+	// the first-level cache.
 	tile = 1024
 )
 
@@ -104,7 +103,7 @@ func numbers2(few, grain int, f32 func(z, x, y []float32), f64 func(z, x, y []fl
 	}
 }
 
-// widened1 returns the kernel of a function that is computed in f32 for narrower floats.
+// widened1 returns the kernel of a function computed in f32 for narrower floats.
 func widened1(grain int, f32 func(y, x []float32), f64 func(y, x []float64)) exec.Kernel {
 	return inFloat(func(a *exec.Args) error {
 		each1(a, grain, f32)
@@ -190,18 +189,18 @@ type elements2[Z, X array.Elem] struct {
 
 func (w *elements2[Z, X]) Piece(lo, hi int) { w.f(w.z[lo:hi], w.x[lo:hi], w.y[lo:hi]) }
 
-// tiled calls f(a, lo, hi, y, x) for pieces of the result, elements lo to hi-1. x are
-// the arguments' elements and y the result's, in f32: arguments in bf16 and f16 are
-// widened before f runs, and y is rounded once after it. y is nil for a result of
-// another type, which f writes itself. An argument without dimensions is given as its
-// one element. The caller makes f once and not in every run, which would allocate.
+// tiled calls f(a, lo, hi, y, x) for pieces of the result, elements [lo, hi). x are the
+// arguments' elements and y the result's, in f32: arguments in bf16 and f16 are widened
+// before calling f, and y is rounded once afterwards. For a result of another type y is
+// nil, and f writes the result itself. A scalar argument is passed as one element. To avoid
+// allocating in every run, the caller creates f once.
 func tiled(a *exec.Args, grain int, f tileFunc) {
 	args := exec.NewDirty[tileArgs](a)
 	args.start(a)
 	exec.Share(a, a.Out[0].Type.Len(), grain, tiles{a, exec.RoomsOf[float32](a, (1+len(a.In))*tile), args, f})
 }
 
-// tileArgs is memory for the slices x that a tileFunc is given, for each piece.
+// tileArgs is memory for the slices x passed to a tileFunc, for each piece.
 type tileArgs struct {
 	all  [][]float32
 	each int
@@ -259,8 +258,8 @@ func (w *tiles) Piece(lo, hi int) {
 	}
 }
 
-// wideTile returns the elements lo to hi-1 of x in f32. They are x's own memory if x is
-// f32; bf16 and f16 are widened into room. It returns nil for other element types.
+// wideTile returns elements [lo, hi) of x in f32. They alias x if x is f32; bf16 and f16 are
+// widened into room. It returns nil for other element types.
 func wideTile(x array.Array, room []float32, lo, hi int) []float32 {
 	switch x.Type.DType {
 	case graph.F32:
@@ -275,7 +274,7 @@ func wideTile(x array.Array, room []float32, lo, hi int) []float32 {
 	return nil
 }
 
-// These are the loops of elementwise functions that package vector does not have.
+// The loops of elementwise functions missing in package vector.
 
 func negate[T integer](y, x []T) {
 	for i, v := range x {
@@ -364,7 +363,7 @@ func modulo[T integer](z, x, y []T) {
 	}
 }
 
-// remainder computes in f64, in which the remainder of f32 is exact and not rounded at all.
+// remainder computes in f64, where the remainder of f32 is exact.
 func remainder[T float](z, x, y []T) {
 	for i := range z {
 		z[i] = T(math.Mod(float64(x[i]), float64(y[i])))
@@ -445,8 +444,7 @@ func bitwise(op ops.Op) exec.Kernel {
 	}
 }
 
-// bitwiseWords computes on unsigned integers of the size of ones, which has the bits set that
-// `not` flips.
+// bitwiseWords computes on unsigned integers of the size of ones, the bits flipped by `not`.
 func bitwiseWords[T uint8 | uint32 | uint64](a *exec.Args, op ops.Op, ones T) {
 	z, x := work.Bits[T](a.Out[0]), work.Bits[T](a.In[0])
 	y := x

@@ -13,12 +13,12 @@ import (
 	"github.com/gomoe/gomoe/lowering/ops"
 )
 
-// float is an element type that kernels compute in.
+// float is an element type used for computing in kernels.
 type float interface{ float32 | float64 }
 
-// inFloat returns the kernel that runs f32 or f64 by the element type of the
-// first float array among results and arguments. Arrays of bf16 and f16 are
-// widened to f32 before and rounded once after.
+// inFloat returns the kernel running f32 or f64, depending on the element type of
+// the first float array among results and arguments. Arrays of bf16 and f16 are
+// widened to f32 before running it, and rounded once afterwards.
 func inFloat(f32, f64 exec.Kernel) exec.Kernel {
 	return func(a *exec.Args) error {
 		switch floatType(a) {
@@ -33,8 +33,7 @@ func inFloat(f32, f64 exec.Kernel) exec.Kernel {
 	}
 }
 
-// ofFloat is inFloat for a kernel with a result of element type d and with arguments that may be f64 for
-// any d.
+// ofFloat is inFloat for a kernel with a result of element type d, allowing arguments of f64 for any d.
 func ofFloat(d graph.DType, f32, f64 exec.Kernel) exec.Kernel {
 	switch d {
 	case graph.F64:
@@ -69,7 +68,7 @@ func narrow(a *exec.Args) bool {
 	return false
 }
 
-// widened runs k, a kernel of f32. It gives k copies in f32 of narrower arrays.
+// widened runs k, a kernel of f32, passing copies in f32 of narrower arrays.
 func widened(a *exec.Args, k exec.Kernel) error {
 	w := exec.NewDirty[exec.Args](a)
 	in, out := wide(a, w.In, a.In), wide(a, w.Out, a.Out)
@@ -95,7 +94,7 @@ func widened(a *exec.Args, k exec.Kernel) error {
 	return nil
 }
 
-// wide returns xs with scratch arrays of f32 in place of narrower arrays. The list has
+// wide returns xs, replacing narrower arrays by scratch arrays of f32. The list reuses
 // the memory of out.
 func wide(a *exec.Args, out, xs []array.Array) []array.Array {
 	out = out[:0]
@@ -126,7 +125,7 @@ func convert(a *exec.Args, dst, src array.Array) error {
 	return w.err
 }
 
-// conversion is done in tiles.
+// conversion is the work of converting an array in tiles.
 type conversion struct {
 	dst, src array.Array
 	mu       sync.Mutex
@@ -149,7 +148,7 @@ func (w *conversion) Piece(lo, hi int) {
 }
 
 // convertTile sets n elements of dst from `to` on to the elements of src from `from` on. Unlike
-// array.Convert it does not allocate for the conversions of mixed-precision training.
+// array.Convert it performs the conversions of mixed-precision training without allocating.
 func convertTile(dst array.Array, to int, src array.Array, from, n int) error {
 	switch [2]graph.DType{src.Type.DType, dst.Type.DType} {
 	case [2]graph.DType{graph.BF16, graph.F32}:
@@ -185,10 +184,9 @@ func data[E array.Elem](a array.Array) []E { return array.Data[E](a) }
 // cache line of float32.
 const linesAtOnce = 16
 
-// eachLine calls f, in parallel, with every line along an axis of some arguments and
-// results, which are all of type t; k is the number of the line. f gets contiguous lines,
-// which are copies if the axis is not the last one. The result for a line therefore does not
-// depend on the number of lines on a rank.
+// eachLine calls f, in parallel, with line k along an axis of arguments and results, all of
+// type t. f gets contiguous lines, copied unless the axis is the last one. The result for a
+// line therefore does not depend on the number of lines on a rank.
 func eachLine[T float](a *exec.Args, t graph.Type, axis int, in, out [][]T, f func(k int, in, out [][]T)) {
 	outer, n, inner := t.Around(axis)
 	if inner == 1 {
@@ -207,7 +205,7 @@ func eachLine[T float](a *exec.Args, t graph.Type, axis int, in, out [][]T, f fu
 		})
 		return
 	}
-	if n == 0 { // if f has one result per line, it has one for lines without elements too
+	if n == 0 { // empty lines have results too, if f has one result per line
 		lines := make([][]T, len(in)+len(out))
 		for k := range outer * inner {
 			f(k, lines[:len(in)], lines[len(in):])
@@ -257,7 +255,7 @@ func words[T float](x []T) []uint32 {
 	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
 
-// Dry runs count the memory of kernels; see exec.Dry. Kernels that are safe in a dry run read elements
+// Dry runs count the memory of kernels; see exec.Dry. To be safe in a dry run, kernels read elements
 // only in pieces of Work, and pieces of a Taker take their arguments by kernel.From.
 
 // floatKernel emits a kernel computing in f32 or f64; see inFloat.
@@ -271,8 +269,8 @@ func widening() exec.Kernel {
 	return inFloat(nothing, nothing)
 }
 
-// counted returns the dry run of k with counts, the rows of each expert, as the last
-// argument.
+// counted returns the dry run of k, setting the last argument to counts, the rows of each
+// expert.
 func counted(counts []int32, k exec.Kernel) exec.Kernel {
 	return func(a *exec.Args) error {
 		last := &a.In[len(a.In)-1]
@@ -282,9 +280,9 @@ func counted(counts []int32, k exec.Kernel) exec.Kernel {
 	}
 }
 
-// likelyCounts returns likely numbers of rows of the experts on a rank. The rows have these global and local
-// types, and each rank has `experts` experts. All ranks are assumed to have equally many rows, shared by half
-// of their experts: the number of rows of an expert decides whether a product copies its matrix.
+// likelyCounts returns likely counts of the experts on a rank, given the global and local types of the rows
+// and the number of experts per rank. It assumes equally many rows on all ranks, shared by half of their
+// experts. Products decide by an expert's count whether to copy its matrix.
 func likelyCounts(global, local graph.Type, experts, ranks int) []int32 {
 	left := min((global.Shape[0]+ranks-1)/ranks, local.Shape[0])
 	each := 2 * ((left + experts - 1) / max(experts, 1))
@@ -302,7 +300,7 @@ func likelyRows(p *lowering.Peephole, rows, weights int) []int32 {
 	return likelyCounts(b.Global, b.Type, p.Bufs[weights].Type.Shape[0], p.Mesh.Ranks())
 }
 
-// oneExpert returns counts with all rows, of type x, for one of the experts of the weights w.
+// oneExpert returns counts assigning all rows, of type x, to one of the experts of the weights w.
 func oneExpert(x, w graph.Type) []int32 {
 	counts := make([]int32, w.Shape[0])
 	if len(counts) > 0 {

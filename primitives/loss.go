@@ -30,7 +30,7 @@ const IgnoredLabel = -1
 // CrossEntropy returns log Σ exp(logits) - logits[label] for each token:
 // logits[..,V] of a float type, labels i32[..] from 0 to V-1, loss[..] of the
 // logits' type or f32, whichever is wider. A token with the label IgnoredLabel has
-// loss 0 and gradient 0. Any other label stops the run with an error that gives its
+// loss 0 and gradient 0. Any other label stops the run with an error giving its
 // position.
 func CrossEntropy(logits, labels *graph.Value) *graph.Value {
 	return graph.Apply1(crossEntropyOp{}, logits, labels)
@@ -104,8 +104,8 @@ func (crossEntropyGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) err
 	return e.Emit(lowering.KernelSpec{Op: ops.CrossEntropyGrad, Out: out, In: in, Dry: widening(), Kernel: checkLabels(in[1].Spec, e.Eqn.In[1].Type, inFloat(crossEntropyGradKernel[float32], crossEntropyGradKernel[float64]))})
 }
 
-// checkLabels returns a kernel that checks the labels, argument 1, of type t with placement s, and
-// then runs k.
+// checkLabels returns a kernel checking the labels, argument 1, of type t with placement s, before
+// running k.
 func checkLabels(s sharding.Spec, t graph.Type, k exec.Kernel) exec.Kernel {
 	return func(a *exec.Args) error {
 		_, vocab := rowsOf(a.In[0].Type)
@@ -175,9 +175,9 @@ func (crossEntropyGradOp) Doc() graph.Doc {
 		Notes: "Rows with label -1 are 0."}
 }
 
-// CrossEntropyInBlocks is CrossEntropy of f32 or f64 logits, computed in equal blocks of the vocabulary. The last dimension of the
-// logits may be split over mesh axes by Place or ShardingConstraint. The ranks then exchange, for each token, two numbers per block
-// and one for the label, and never gather logits or their cotangents. blocks divides the vocabulary, and the number of ranks divides
+// CrossEntropyInBlocks is CrossEntropy of f32 or f64 logits, computed in equal blocks of the vocabulary. Place or ShardingConstraint
+// may split the last dimension of the logits over mesh axes. The ranks then exchange, for each token, two numbers per block and one for
+// the label, without gathering logits or their cotangents. blocks must divide the vocabulary, and the number of ranks must divide
 // blocks. The result has the same bits on all such meshes. CrossEntropy, and other numbers of blocks, sum in another order. Labels are
 // as in CrossEntropy.
 func CrossEntropyInBlocks(logits, labels *graph.Value, blocks int) *graph.Value {
@@ -199,12 +199,12 @@ func CrossEntropyInBlocks(logits, labels *graph.Value, blocks int) *graph.Value 
 	wide := func(v *graph.Value, like *graph.Value) *graph.Value {
 		return BroadcastInDim(v, like.Type.Shape, dims[:v.Rank()]...)
 	}
-	// Each block has its largest logit and a sum of exponentials relative to it.
+	// For each block: its largest logit and the sum of exponentials relative to it.
 	most := StopGradient(ReduceMax(x, n+1))
 	sums := ReduceSum(Exp(Sub(x, wide(most, x))), n+1)
 	top := StopGradient(ReduceMax(most, n))
 	total := ReduceSum(Mul(sums, Exp(Sub(most, wide(top, most)))), n)
-	// One number of each token is not 0.
+	// Exactly one number of each token is not 0.
 	checked := AddScalar(Gather(Iota(logits.Tracer(), graph.I32, 0, vocab+1), Add(labels, FullLike(labels, 1)), 0), -1)
 	ids := Reshape(Iota(logits.Tracer(), graph.I32, 0, vocab), blocks, vocab/blocks)
 	all := BroadcastInDim(ids, x.Type.Shape, n, n+1)
@@ -217,10 +217,10 @@ func CrossEntropyInBlocks(logits, labels *graph.Value, blocks int) *graph.Value 
 //
 //	E / (K·T²) · Σ_t Σ_e scores[t,e] · demand[e]
 //
-// for scores f[T,E] and demand i32[E], the number of pairs that chose each expert
-// before drops. It is 1 when scores or choices are even, and up to E/K when all go
-// to the same experts. Its gradient reaches the router only through the scores. (Fedus,
-// Zoph, Shazeer: Switch Transformers, 2021, equation 4, for K choices.)
+// for scores f[T,E] and demand i32[E], the number of pairs choosing each expert before
+// drops. It is 1 when scores or choices are even, reaching E/K when all tokens choose the
+// same experts. Its gradient reaches the router only through the scores. (Fedus, Zoph,
+// Shazeer: Switch Transformers, 2021, equation 4, generalised to K choices.)
 func LoadBalanceLoss(scores, demand *graph.Value, choices int) *graph.Value {
 	graph.Helper()
 	s := flatten(scores)
@@ -233,8 +233,8 @@ func LoadBalanceLoss(scores, demand *graph.Value, choices int) *graph.Value {
 }
 
 // RouterZLoss returns the mean over tokens of logsumexp(logits)², a scalar, for
-// logits [..,E]. It is computed in f32 or f64. It keeps logits small. (Zoph et al.: ST-MoE,
-// 2022, equation 5.)
+// logits [..,E], computing in f32 or f64. As a loss it keeps logits small. (Zoph et al.:
+// ST-MoE, 2022, equation 5.)
 func RouterZLoss(logits *graph.Value) *graph.Value {
 	graph.Helper()
 	x := flatten(logits)

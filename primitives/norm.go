@@ -11,9 +11,9 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// layerNormOp shifts and scales rows to mean 0 and variance 1, and then applies a gain
-// and a bias. layerNormGradOp gives the cotangent of its x, and layerNormGainGradOp those
-// of gain and bias.
+// layerNormOp shifts and scales rows to mean 0 and variance 1, before applying a gain and
+// a bias. layerNormGradOp computes the cotangent of its x, and layerNormGainGradOp the
+// cotangents of gain and bias.
 type (
 	layerNormOp         struct{ Eps float64 }
 	layerNormGradOp     struct{ Eps float64 }
@@ -74,8 +74,8 @@ func (p layerNormOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error
 	return []*graph.Value{graph.Apply1(layerNormGradOp(p), x, gain, ct[0]), sums[0], sums[1]}, nil
 }
 
-// normal returns (x - mean) / √(variance + eps), and 1 / √(variance + eps) repeated
-// along the rows.
+// normal returns (x - mean) / √(variance + eps), and 1 / √(variance + eps) broadcast along
+// the rows.
 func (p layerNormOp) normal(x *graph.Value) (y, inv *graph.Value) {
 	y = Sub(x, rowMean(x))
 	inv = Rsqrt(AddScalar(rowMean(Mul(y, y)), p.Eps))
@@ -217,7 +217,7 @@ func (layerNormGainGradOp) Doc() graph.Doc {
 		Formula: "dgain = Σ ct · (x - mean(x)) / √(variance + eps), dbias = Σ ct over the rows", Params: "eps: number ≥ 0; tree: blocks of dimension 0 whose sums are added in pairs, for f32 or f64"}
 }
 
-// rmsNormOp divides rows by the root of their mean square.
+// rmsNormOp divides rows by the root of their mean square, before applying a gain.
 type rmsNormOp struct{ Eps float64 }
 
 // rmsNormGradOp is the cotangent of rmsNormOp's x, and rmsNormGainGradOp the cotangent of its gain.
@@ -310,7 +310,7 @@ func (p rmsNormOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) 
 	}, nil
 }
 
-// inverse returns 1/√(mean(x²) + eps), repeated along the rows.
+// inverse returns 1/√(mean(x²) + eps), broadcast along the rows.
 func (p rmsNormOp) inverse(x *graph.Value) *graph.Value {
 	return Rsqrt(AddScalar(rowMean(Mul(x, x)), p.Eps))
 }
@@ -328,7 +328,7 @@ func (p rmsNormGainGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value,
 	x, g := e.In[0], overRows(ct[0], e.In[0])
 	return []*graph.Value{
 		// The result's derivative is Σ g·(x/rms)·ct over the rows: the cotangent g
-		// takes the place of the gain of rms_norm.
+		// replaces the gain of rms_norm.
 		graph.Apply1(rmsNormGradOp{p.Eps}, x, ct[0], e.In[1]),
 		Mul(Mul(g, x), rmsNormOp{p.Eps}.inverse(x)),
 	}, nil
@@ -438,8 +438,8 @@ func (w *rmsInverses[T]) Piece(lo, hi int) {
 	norm.RMSInverse(w.inv[lo:hi], w.x[lo*w.n:hi*w.n], w.n, w.eps)
 }
 
-// columnSums sums over the rows, in their order: ct[rows,n] if x is nil, and otherwise ct
-// times the normalised x, which is x·inv, or (x-mean)·inv if mean is not nil.
+// columnSums sums over the rows, in order: ct[rows,n] if x is nil, and otherwise ct times
+// the normalised x, x·inv or, if mean is not nil, (x-mean)·inv.
 type columnSums[T float] struct {
 	sum, x, ct     []T
 	mean, inv, all []float64

@@ -8,13 +8,13 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// panelLayout identifies the panels of matrices of k by n numbers with element p,j at
+// panelLayout identifies the panels of matrices of k by n numbers, storing element p,j at
 // p*row+j*col.
 type panelLayout struct{ k, n, row, col int }
 
-// pack returns the packed copy of argument arg, `count` matrices of type d, or nil if products do not
-// gain from it. of returns the layout and the number of the matrices of a rank's shard, which may
-// be smaller than l and count.
+// pack returns the packed copy of argument arg, `count` matrices of type d, or nil if packing gains
+// nothing. of returns the layout and the number of the matrices of a rank's shard, possibly smaller
+// than l and count.
 func (l panelLayout) pack(arg int, d graph.DType, count int, of func(t graph.Type) (panelLayout, int)) []lowering.Pack {
 	if count == 0 {
 		return nil
@@ -50,11 +50,11 @@ func packOf[E gemm.Number](l panelLayout, arg, count int, of func(t graph.Type) 
 	}}}
 }
 
-// panelBytes returns the size of the panels of a matrix that has panels. A part of a
-// transposed matrix with one row or one column has strides of a matrix that is not.
+// panelBytes returns the size of a matrix's panels. It assumes that the matrix has panels,
+// because strides do not identify a transposed shard with one row or one column.
 func panelBytes[E gemm.Number](l panelLayout) int { return gemm.PanelBytes[E](l.k, l.n, true) }
 
-// packGrain is the number of copied numbers worth a goroutine: about 20 microseconds.
+// packGrain is the number of numbers worth a goroutine when packing: about 20 microseconds.
 const packGrain = 1 << 16
 
 // expertLayout returns the layout of the matrices of w[E,in,out], or of w[E,out,in] if
@@ -67,8 +67,8 @@ func expertLayout(w graph.Type, transpose bool) panelLayout {
 	return panelLayout{rows, cols, cols, 1}
 }
 
-// expertPacks returns the packed copies of the arguments args, each with the matrices of all experts
-// and of type w.
+// expertPacks returns the packed copies of the arguments args, each of type w, holding the matrices of
+// all experts.
 func expertPacks(w graph.Type, transpose bool, args ...int) []lowering.Pack {
 	var packs []lowering.Pack
 	of := func(t graph.Type) (panelLayout, int) { return expertLayout(t, transpose), t.Shape[0] }
@@ -78,7 +78,7 @@ func expertPacks(w graph.Type, transpose bool, args ...int) []lowering.Pack {
 	return packs
 }
 
-// stackedBytes returns the memory of matrix e of the `count` matrices of a, which are contiguous or its
+// stackedBytes returns the memory of matrix e of the `count` matrices of a, stored contiguously or as
 // slabs.
 func stackedBytes(a array.Array, e, count int) []byte {
 	if a.HasSlabs() {

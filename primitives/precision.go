@@ -14,9 +14,9 @@ import (
 // The values of parameter precision of products, with the names of JAX. They apply to products of f32 summed
 // in f32; other products ignore them.
 //
-// The highest precision, "", multiplies numbers of f32. The others multiply numbers of bf16 with the faster
-// instructions of some processors, and add in f32. HighPrecision splits each number into the sum of two
-// numbers of bf16 and leaves out the product of the two smaller ones, so that three products remain (JAX's
+// The highest precision, "", multiplies numbers of f32. The others multiply numbers of bf16, using faster
+// instructions of some processors, and accumulate in f32. HighPrecision splits each number into the sum of two
+// numbers of bf16, omitting the product of the two smaller ones, and so computes three products (JAX's
 // bfloat16_3x). DefaultPrecision rounds each number to bf16. gemm.MultiplyParts states order and bounds.
 const (
 	HighPrecision    = "high"
@@ -32,7 +32,7 @@ func precisionOf(p string) error {
 	return fmt.Errorf("precision=%s, want %q or %q, or no precision for the highest", quoted.Text(p), HighPrecision, DefaultPrecision)
 }
 
-// treePrecision returns the error of a precision with sums in a tree.
+// treePrecision returns the error for combining a precision with sums in a tree.
 func treePrecision(tree int, p string) error {
 	return fmt.Errorf("precision=%s with tree=%d, want no precision: sums in a tree are of the highest", quoted.Text(p), tree)
 }
@@ -40,7 +40,7 @@ func treePrecision(tree int, p string) error {
 // precisionDoc documents the parameter.
 const precisionDoc = `precision: none for products of f32, "high" for three products of bf16 (each f32 number is the sum of two), "default" for one`
 
-// inParts reports whether a product with this precision, of arguments x and y and with result z, is one of parts.
+// inParts reports whether a product of x and y, with result z, multiplies parts when using this precision.
 func inParts(precision string, x, y, z graph.DType) bool {
 	return precision != "" && !x.IsBlock() && !y.IsBlock() && max(x, y) == graph.F32 && z != graph.F64 && z.IsFloat()
 }
@@ -61,7 +61,7 @@ func GroupedMatMulAt(precision string, r Prepared, rows, w *graph.Value) *graph.
 	return graph.Apply1(groupedMatMulOp{Precision: precision}, rows, w, r.Value)
 }
 
-// partsOf returns the parts of x, which is of f32. Those of another product of x are made again.
+// partsOf splits x, of f32, into its parts. Each product of x recomputes them.
 func partsOf(a *exec.Args, precision string, x array.Array) gemm.Parts {
 	t := x.Type.With(graph.BF16)
 	p := gemm.Parts{High: data[array.Brain](scratchArray(a, t))}
@@ -77,7 +77,7 @@ func partsOf(a *exec.Args, precision string, x array.Array) gemm.Parts {
 	return p
 }
 
-// partSplit is done in tiles.
+// partSplit is the work of splitting numbers into parts, in tiles.
 type partSplit struct {
 	parts gemm.Parts
 	x     []float32
@@ -90,7 +90,7 @@ func (s *partSplit) Piece(lo, hi int) {
 	}
 }
 
-// dotParts is dotKernel for a precision with which the product is one of parts.
+// dotParts is dotKernel for a precision multiplying parts.
 func dotParts(l, r operandDims, precision string) exec.Kernel {
 	return func(a *exec.Args) error {
 		x, y, z := inType(a, a.In[0], graph.F32), inType(a, a.In[1], graph.F32), a.Out[0]
@@ -115,8 +115,8 @@ func dotParts(l, r operandDims, precision string) exec.Kernel {
 	}
 }
 
-// partProducts is a batch of products of parts, cut by the columns of batch index b or by
-// all rows.
+// partProducts is a batch of products of parts, cutting the columns of batch index b or all
+// rows.
 type partProducts struct {
 	exec.Taking
 	dry     *kernel.Dry

@@ -15,14 +15,14 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// randomSeedOp makes a key from a seed.
+// randomSeedOp derives a key from a seed.
 type randomSeedOp struct{}
 
 var _ primitive = randomSeedOp{}
 
 // RandomKey returns the key u32[2] of a seed, jax.random.key_data(jax.random.key(seed)).
-// A seed of more than 53 bits is a mistake: pass such a seed, or the key, as an
-// input of the program.
+// A seed exceeding 53 bits is a mistake: pass such a seed, or the key, as an input
+// of the program.
 func RandomKey(t *graph.Tracer, seed int64) *graph.Value {
 	graph.Helper()
 	x := float64(seed)
@@ -76,13 +76,13 @@ func (randomSeedOp) Doc() graph.Doc {
 		Notes: "The key of jax.random.key(seed). Seeds of 32 bits and fewer, also negative ones, have 0 as the first word."}
 }
 
-// randomFoldInOp makes a key from a key and a number.
+// randomFoldInOp derives a key from a key and a number.
 type randomFoldInOp struct{}
 
 var _ primitive = randomFoldInOp{}
 
-// RandomFoldIn returns a new key u32[2] made from key and data, an integer scalar
-// such as the number of a layer or step. Only the low 32 bits of data matter.
+// RandomFoldIn returns a new key u32[2] derived from key and data, an integer scalar
+// such as the number of a layer or step, using only the low 32 bits of data.
 func RandomFoldIn(key, data *graph.Value) *graph.Value {
 	return graph.Apply1(randomFoldInOp{}, key, data)
 }
@@ -116,12 +116,12 @@ func (randomFoldInOp) Doc() graph.Doc {
 		Notes: "jax.random.fold_in: a key of its own for every layer or step."}
 }
 
-// randomSplitOp makes Num keys from one.
+// randomSplitOp derives Num keys from one.
 type randomSplitOp struct{ Num int }
 
 var _ flexible = randomSplitOp{}
 
-// RandomSplit returns n new keys u32[n,2] made from key. Do not use key for
+// RandomSplit returns n new keys u32[n,2] derived from key. Do not use key for
 // anything else afterwards. The first keys do not depend on n.
 func RandomSplit(key *graph.Value, n int) *graph.Value {
 	return graph.Apply1(randomSplitOp{n}, key)
@@ -158,7 +158,7 @@ func (randomSplitOp) Doc() graph.Doc {
 		Params: "num: number of keys", Notes: "jax.random.split. " + drawNotes}
 }
 
-// randomBitsOp draws integers with all bits random.
+// randomBitsOp draws integers, all bits being random.
 type randomBitsOp struct {
 	DType graph.DType
 	Shape []int
@@ -166,7 +166,7 @@ type randomBitsOp struct {
 
 var _ flexible = randomBitsOp{}
 
-// RandomBits returns a value of the shape, of u32 or u8, with random bits:
+// RandomBits returns a value of the shape, of u32 or u8, with random bits, following
 // jax.random.bits(key, shape, dtype).
 func RandomBits(key *graph.Value, d graph.DType, shape ...int) *graph.Value {
 	return graph.Apply1(randomBitsOp{d, slices.Clone(shape)}, key)
@@ -229,7 +229,7 @@ func (r randomUniformOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return out, nil
 }
 
-// rounded returns x as the element type holds it.
+// rounded returns x after rounding to the element type.
 func rounded(d graph.DType, x float64) float64 { return array.Scalar(x).As(d).Float64s()[0] }
 
 func (randomUniformOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
@@ -275,8 +275,8 @@ type randomNormalOp struct {
 var _ flexible = randomNormalOp{}
 
 // RandomNormal returns floats of the shape, normally distributed with mean 0
-// and variance 1: the numbers of jax.random.normal(key, shape, dtype), except for the
-// last bits of a few (see random.Normal).
+// and variance 1, matching jax.random.normal(key, shape, dtype) except for the last bits
+// of a few numbers (see random.Normal).
 func RandomNormal(key *graph.Value, d graph.DType, shape ...int) *graph.Value {
 	return graph.Apply1(randomNormalOp{d, slices.Clone(shape)}, key)
 }
@@ -314,9 +314,9 @@ func (randomNormalOp) Doc() graph.Doc {
 		Notes:  "Of 2 million f32 against JAX on a CPU 99% have the same bits and all are within 3 units in the last place. " + drawNotes}
 }
 
-// A random element depends on the key and on its flat index in the whole value,
-// and on nothing else. So a rank makes its part of the value without the rest,
-// and the numbers do not depend on the mesh.
+// A random element depends only on the key and on its flat index in the whole value.
+// A rank therefore draws its shard without drawing the rest, and the numbers do not
+// depend on the mesh.
 
 // isKey returns an error unless t is the type of a key.
 func isKey(t graph.Type) error {
@@ -326,8 +326,8 @@ func isKey(t graph.Type) error {
 	return nil
 }
 
-// inferDraw returns the type of a primitive that draws a value of type out from a
-// key. ok reports whether the primitive can draw an element type.
+// inferDraw returns the type of a primitive drawing a value of type out from a key.
+// ok reports whether the primitive can draw an element type.
 func inferDraw(in []graph.Type, out graph.Type, ok func(graph.DType) bool, want string) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
@@ -343,8 +343,8 @@ func inferDraw(in []graph.Type, out graph.Type, ok func(graph.DType) bool, want 
 	return []graph.Type{out}, isKey(in[0])
 }
 
-// shardDraw places key and result whole. Where the result is used in another
-// placement, it is drawn in that placement.
+// shardDraw places key and result whole. If the result is used in another placement,
+// it is drawn there directly.
 func shardDraw() (sharding.Decision, error) {
 	return sharding.Decision{In: []sharding.Spec{{}}, Out: []sharding.Spec{{}}}, nil
 }
@@ -357,8 +357,8 @@ func shardDrawAs(c *sharding.Context, out sharding.Spec) (sharding.Decision, err
 	return sharding.Decision{In: []sharding.Spec{{}}, Out: []sharding.Spec{out}}, nil
 }
 
-// lowerDraw emits the kernel that draws the elements of out from the key in[0].
-// fill writes elements offset, offset+1, ... of the whole value to dst.
+// lowerDraw emits the kernel drawing the elements of out from the key in[0]. fill
+// writes elements offset, offset+1, ... of the whole value to dst.
 func lowerDraw[E array.Elem](e *lowering.Emitter, op ops.Op, out, in []lowering.Buf, fill func(dst []E, key [2]uint32, offset uint64)) error {
 	spec, global := out[0].Spec, e.Eqn.Out[0].Type.Shape
 	return e.Emit(lowering.KernelSpec{Op: op, Out: out, In: in, Kernel: func(a *exec.Args) error {
@@ -375,8 +375,7 @@ func lowerDraw[E array.Elem](e *lowering.Emitter, op ops.Op, out, in []lowering.
 	}})
 }
 
-// runs are the places of a rank's shard in the whole value, as runs of elements that are
-// contiguous in both.
+// runs maps a rank's shard to the whole value, as runs of elements contiguous in both.
 type runs struct {
 	size  int    // elements of a run
 	first uint64 // flat index, in the whole, of the shard's first element
@@ -385,8 +384,8 @@ type runs struct {
 	stride []uint64
 }
 
-// runsOf returns the runs of a's rank. shape is the shape of the shard and global the shape of the whole,
-// which spec splits.
+// runsOf returns the runs of a's rank. shape is the shape of the shard, and global the shape of the whole,
+// split by spec.
 func runsOf(a *exec.Args, shape, global []int, spec sharding.Spec) runs {
 	r := runs{size: 1}
 	stride := uint64(1)
@@ -420,8 +419,8 @@ func (r runs) global(i int) uint64 {
 const drawNotes = "The bits that JAX draws from the same key with jax_threefry_partitionable, its default. " +
 	"An element depends on the key and its index in the whole value: it is the same on every mesh, and each rank makes its own part."
 
-// RandomBernoulli returns bools of the shape that are true with probability p, from 0
-// to 1: jax.random.bernoulli(key, p, shape) with p an f32.
+// RandomBernoulli returns bools of the shape, true with probability p from 0 to 1,
+// matching jax.random.bernoulli(key, p, shape) with p an f32.
 func RandomBernoulli(key *graph.Value, p float64, shape ...int) *graph.Value {
 	graph.Helper()
 	if !(p >= 0 && p <= 1) {
@@ -431,11 +430,10 @@ func RandomBernoulli(key *graph.Value, p float64, shape ...int) *graph.Value {
 	return Lt(u, FullLike(u, p))
 }
 
-// Dropout returns x with each element set to 0 with probability rate, from 0 to
-// below 1, and divided by 1-rate otherwise, so that its expectation stays the same.
-// The same elements are dropped on every mesh. x must not be in expert order: call
-// Dropout before Dispatch or after Combine. Source: Srivastava and others, "Dropout"
-// (2014).
+// Dropout returns x, setting each element to 0 with probability rate, from 0 to below
+// 1, and dividing it by 1-rate otherwise, preserving its expectation. The same elements
+// are dropped on every mesh. x must not be in expert order: call Dropout before Dispatch
+// or after Combine. Source: Srivastava and others, "Dropout" (2014).
 func Dropout(x, key *graph.Value, rate float64) *graph.Value {
 	graph.Helper()
 	if !(rate >= 0 && rate < 1) {

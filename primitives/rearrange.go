@@ -14,15 +14,15 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// moveBox moves a box of the shape from argument number arg to the result. Each has its
-// layout: the place of the first element, and strides, in elements.
+// moveBox copies a box of the shape from argument number arg to the result. The layouts in
+// both are given by the offset of the first element and by strides, in elements.
 type moveBox = func(a *exec.Args, arg int, shape []int, toAt int, to []int, fromAt int, from []int)
 
-// rearrangement is a primitive whose result consists of boxes of elements of its arguments.
+// rearrangement is a primitive composing its result from boxes of elements of its arguments.
 type rearrangement interface {
 	primitive
 	// Boxes calls move for each box, in order. Later boxes may overwrite elements of earlier ones.
-	// a has the types of arguments and results; their elements are not read.
+	// It uses the types of arguments and results in a, without reading elements.
 	Boxes(a *exec.Args, move moveBox)
 }
 
@@ -36,7 +36,7 @@ func moveBoxes(p rearrangement) exec.Kernel {
 	}
 }
 
-// broadcastInDimOp repeats its argument along new dimensions and along
+// broadcastInDimOp broadcasts its argument along new dimensions and along
 // dimensions of size 1. Dimension i of the argument is dimension Dims[i] of the
 // result.
 type broadcastInDimOp struct {
@@ -46,14 +46,14 @@ type broadcastInDimOp struct {
 
 var _ flexible = broadcastInDimOp{}
 
-// BroadcastInDim returns x repeated to shape. Dimension i of x becomes dimension
+// BroadcastInDim returns x broadcast to shape. Dimension i of x becomes dimension
 // dims[i] of the result; it has the result's size or size 1.
 func BroadcastInDim(x *graph.Value, shape []int, dims ...int) *graph.Value {
 	return graph.Apply1(broadcastInDimOp{slices.Clone(shape), slices.Clone(dims)}, x)
 }
 
-// BroadcastTo returns x repeated to shape as in NumPy: the dimensions of x become
-// the last ones of shape, and each has the size there or size 1.
+// BroadcastTo returns x broadcast to shape as in NumPy, aligning the dimensions of x with
+// the last ones of shape. Each has the size in shape, or size 1.
 func BroadcastTo(x *graph.Value, shape ...int) *graph.Value {
 	graph.Helper()
 	if slices.Equal(x.Type.Shape, shape) {
@@ -94,7 +94,7 @@ func (b broadcastInDimOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{out}, nil
 }
 
-// VJP sums the cotangent over the dimensions that were repeated.
+// VJP sums the cotangent over the broadcast dimensions.
 func (b broadcastInDimOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	var axes []int
 	for d := range b.Shape {
@@ -132,8 +132,8 @@ func (b broadcastInDimOp) factors(c *sharding.Context) sharding.Factors {
 	return sharding.Factors{In: [][]int{in}, Out: [][]int{out}, RowWise: true}
 }
 
-// ShardAs places the argument's dimensions like the dimensions of the result made of
-// them. Repeated dimensions may have any placement.
+// ShardAs places the argument's dimensions like the corresponding dimensions of the
+// result. Broadcast dimensions may have any placement.
 func (b broadcastInDimOp) ShardAs(c *sharding.Context, out sharding.Spec) (sharding.Decision, error) {
 	f := b.factors(c)
 	in := sharding.Spec{Dims: make([][]string, len(b.Dims))}
@@ -168,9 +168,9 @@ func (b broadcastInDimOp) Boxes(a *exec.Args, move moveBox) {
 	move(a, 0, shape, 0, work.RowMajor(a, shape), 0, from)
 }
 
-// inner returns the number of consecutive copies of each element. It is 0 if the
-// dimensions of the argument are not adjacent in the result, or if the number differs
-// between ranks.
+// inner returns the number of consecutive copies of each element. It is 0 if other
+// dimensions lie between the argument's dimensions in the result, or if the number
+// differs between ranks.
 func (b broadcastInDimOp) inner(e *lowering.Emitter, out, in lowering.Buf) int {
 	from := make([]int, out.Type.Rank()) // 1 for a repeated dimension, 2 for one of the argument, 0 for one of size 1
 	for d, n := range out.Type.Shape {
@@ -209,16 +209,16 @@ func (broadcastInDimOp) Doc() graph.Doc {
 		Params: "shape: sizes of the result; dims: the result's dimension for each of x's"}
 }
 
-// transposeOp reorders the dimensions of its argument: dimension i of the result
-// is dimension Permutation[i] of the argument.
+// transposeOp permutes the dimensions of its argument: dimension i of the result is
+// dimension Permutation[i] of the argument.
 type transposeOp struct {
 	Permutation []int
 }
 
 var _ rearranging = transposeOp{}
 
-// Transpose returns x with its dimensions reordered: dimension i of the result is
-// dimension perm[i] of x.
+// Transpose returns x with permuted dimensions: dimension i of the result is dimension
+// perm[i] of x.
 func Transpose(x *graph.Value, perm ...int) *graph.Value {
 	return graph.Apply1(transposeOp{slices.Clone(perm)}, x)
 }
@@ -255,7 +255,7 @@ func (p transposeOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(p.Factors(c, false))
 }
 
-// Factors lets every dimension be split.
+// Factors allows splitting every dimension.
 func (p transposeOp) Factors(c *sharding.Context, _ bool) sharding.Factors {
 	f := sharding.Elementwise(c.Type(0), 1, 0, sharding.LinearTogether)
 	f.Out = [][]int{p.Permutation}
@@ -291,8 +291,8 @@ type sliceOp struct {
 
 var _ rearranging = sliceOp{}
 
-// Slice returns the box x[start_0:limit_0:stride_0, ...]; without strides every
-// index is taken. There is one start, limit and stride per dimension.
+// Slice returns the box x[start_0:limit_0:stride_0, ...], taking every index if there
+// are no strides. There is one start, limit and stride per dimension.
 func Slice(x *graph.Value, start, limit []int, strides ...int) *graph.Value {
 	return graph.Apply1(sliceOp{slices.Clone(start), slices.Clone(limit), slices.Clone(strides)}, x)
 }
@@ -343,7 +343,7 @@ func (s sliceOp) stride(d int) int {
 	return s.Strides[d]
 }
 
-// VJP puts the cotangent back into zeros.
+// VJP pads the cotangent with zeros.
 func (s sliceOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	rank := e.In[0].Rank()
 	low, high, interior := make([]int, rank), make([]int, rank), make([]int, rank)
@@ -362,7 +362,7 @@ func (s sliceOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(s.Factors(c, false))
 }
 
-// Factors lets a dimension be split if the box has all of its indices.
+// Factors allows splitting a dimension if the box has all of its indices.
 func (s sliceOp) Factors(c *sharding.Context, _ bool) sharding.Factors {
 	shape := c.Type(0).Shape
 	dims := splitWhere(len(shape), func(d int) bool {
@@ -371,7 +371,7 @@ func (s sliceOp) Factors(c *sharding.Context, _ bool) sharding.Factors {
 	return sharding.Factors{In: [][]int{dims}, Out: [][]int{dims}, RowWise: true, Linear: sharding.LinearTogether}
 }
 
-// Lower copies nothing where the box is all of the argument.
+// Lower aliases the argument if the box covers all of it.
 func (s sliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if slices.Equal(out[0].Type.Shape, in[0].Type.Shape) {
 		e.Alias(out[0], in[0])
@@ -394,14 +394,14 @@ func (sliceOp) Doc() graph.Doc {
 		Params: "start_indices, limit_indices: one per dimension, 0 <= start <= limit <= size; strides: 1 or more each, none for all 1"}
 }
 
-// concatenateOp joins its one or more arguments along a dimension.
+// concatenateOp concatenates its one or more arguments along a dimension.
 type concatenateOp struct {
 	Dimension int
 }
 
 var _ rearranging = concatenateOp{}
 
-// Concatenate returns the arguments joined along the dimension, in order.
+// Concatenate returns the arguments concatenated along the dimension, in order.
 // Their shapes may differ only in that dimension.
 func Concatenate(dimension int, xs ...*graph.Value) *graph.Value {
 	graph.Helper()
@@ -442,7 +442,7 @@ func (j concatenateOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{out}, nil
 }
 
-// VJP gives every argument its slice.
+// VJP returns to every argument its slice of the cotangent.
 func (j concatenateOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	out := make([]*graph.Value, len(e.In))
 	at := 0
@@ -458,7 +458,7 @@ func (j concatenateOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(j.Factors(c, false))
 }
 
-// Factors lets the dimensions be split that the arguments share.
+// Factors allows splitting all dimensions except Dimension.
 func (j concatenateOp) Factors(c *sharding.Context, _ bool) sharding.Factors {
 	dims := rowDims(c.Type(0).Rank(), j.Dimension)
 	f := sharding.Factors{Out: [][]int{dims}, RowWise: true, Linear: sharding.LinearTogether}
@@ -492,8 +492,8 @@ func (concatenateOp) Doc() graph.Doc {
 
 // padOp inserts, in each dimension, Low copies of a value before its argument, High
 // copies after it and Interior copies between any two neighbours. A negative Low
-// or High removes elements, after Interior has been inserted. An empty Interior
-// means 0 everywhere.
+// or High removes elements, after inserting Interior. An empty Interior means 0
+// everywhere.
 type padOp struct {
 	Low      []int
 	High     []int
@@ -503,8 +503,8 @@ type padOp struct {
 var _ rearranging = padOp{}
 
 // Pad returns x with low[d] copies of the scalar value before it in dimension
-// d, high[d] after it and interior[d] between neighbours. Without interior nothing is
-// inserted between neighbours. Negative low and high remove elements.
+// d, high[d] after it and interior[d] between neighbours. Omitting interior inserts
+// nothing between neighbours. Negative low and high remove elements.
 func Pad(x, value *graph.Value, low, high []int, interior ...int) *graph.Value {
 	if !slices.ContainsFunc(interior, func(n int) bool { return n != 0 }) {
 		interior = nil
@@ -514,7 +514,7 @@ func Pad(x, value *graph.Value, low, high []int, interior ...int) *graph.Value {
 
 func (padOp) Name() string { return "pad" }
 
-// maxPad bounds each number of copies, so that sizes do not overflow.
+// maxPad bounds each number of copies, keeping sizes from overflowing.
 const maxPad = 1 << 40
 
 func (p padOp) Infer(in []graph.Type) ([]graph.Type, error) {
@@ -557,8 +557,8 @@ func (p padOp) interior(d int) int {
 	return p.Interior[d]
 }
 
-// VJP takes the elements of x out of the cotangent. The cotangent of the value is
-// the sum of all other elements, which a mask of ones selects.
+// VJP slices the elements of x out of the cotangent. The cotangent of the value is
+// the sum of all other elements, selected by a mask of ones.
 func (p padOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, g := e.In[0], ct[0]
 	zero := zeroOf(g)
@@ -580,9 +580,9 @@ func (p padOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return []*graph.Value{gx, ReduceSumUnordered(Mul(g, mask))}, nil
 }
 
-// mask returns ones where the result g is padding and zeros where it is x, nil
-// if nothing is padded. It is made of one list per padded dimension, so that a
-// rank can make its part, also of rows in expert order.
+// mask returns ones where the result g is padding and zeros where it is x, nil if
+// nothing is padded. It combines one list per padded dimension, so that a rank can
+// compute its shard, even of rows in expert order.
 func (p padOp) mask(x, g *graph.Value) *graph.Value {
 	var mask *graph.Value
 	for d, n := range x.Type.Shape {
@@ -610,7 +610,7 @@ func (p padOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(p.Factors(c, false))
 }
 
-// Factors lets dimensions be split that are not padded.
+// Factors allows splitting dimensions without padding.
 func (p padOp) Factors(c *sharding.Context, _ bool) sharding.Factors {
 	dims := splitWhere(c.Type(0).Rank(), func(d int) bool { return !p.pads(d) })
 	f := sharding.Factors{In: [][]int{dims, nil}, Out: [][]int{dims}, RowWise: true, Linear: sharding.LinearTogether}
@@ -624,7 +624,7 @@ func (p padOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Op: ops.Pad, Out: out, In: in, Kernel: moveBoxes(p)})
 }
 
-// Boxes fills the result with the value, and then moves the elements of x that appear in it.
+// Boxes fills the result with the value, before copying the elements of x appearing in it.
 func (p padOp) Boxes(a *exec.Args, move moveBox) {
 	x, y := a.In[0].Type.Shape, a.Out[0].Type.Shape
 	whole := work.RowMajor(a, y)
@@ -661,8 +661,8 @@ type reverseOp struct {
 
 var _ rearranging = reverseOp{}
 
-// Reverse returns x with the elements along the dimensions, which are given in
-// ascending order, in reverse order.
+// Reverse returns x, reversing the order of elements along the dimensions, given in
+// ascending order.
 func Reverse(x *graph.Value, dimensions ...int) *graph.Value {
 	return graph.Apply1(reverseOp{slices.Clone(dimensions)}, x)
 }
@@ -684,7 +684,7 @@ func (r reverseOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(r.Factors(c, false))
 }
 
-// Factors allows dimensions to be split if their order stays.
+// Factors allows splitting the dimensions that are not reversed.
 func (r reverseOp) Factors(c *sharding.Context, _ bool) sharding.Factors {
 	dims := splitWhere(c.Type(0).Rank(), func(d int) bool { return !slices.Contains(r.Dimensions, d) })
 	return sharding.Factors{In: [][]int{dims}, Out: [][]int{dims}, RowWise: true, Linear: sharding.LinearTogether}

@@ -15,7 +15,7 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// inferReduce returns the type of a reduction that drops axes.
+// inferReduce returns the type of a reduction over axes, dropping them.
 func inferReduce(in []graph.Type, axes []int) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func kept(rank int, axes []int) []int {
 	return out
 }
 
-// orAll returns axes, or every axis of x if there are none.
+// orAll returns axes, or every axis of x if axes is empty.
 func orAll(x *graph.Value, axes []int) []int {
 	if len(axes) == 0 {
 		return kept(x.Rank(), nil)
@@ -61,9 +61,8 @@ func reduceFactors(t graph.Type, axes []int) sharding.Factors {
 	return f
 }
 
-// placeReduce places a reduction that gathers split axes, so that no sum stays pending. It
-// returns an error for reductions over rows in expert order, because unused rows are zeros
-// and would take part.
+// placeReduce places a reduction gathering split axes, leaving no sum pending. It returns an
+// error for reductions over rows in expert order, because padding rows would take part.
 func placeReduce(c *sharding.Context, axes []int) (sharding.Decision, error) {
 	f := reduceFactors(c.Type(0), axes)
 	if c.In[0].Ragged != nil {
@@ -79,15 +78,14 @@ func placeReduce(c *sharding.Context, axes []int) (sharding.Decision, error) {
 	return dec, err
 }
 
-// splitOf returns the split ones of axes.
+// splitOf returns the split axes among axes.
 func splitOf(b lowering.Buf, axes []int) []int {
 	return slices.DeleteFunc(slices.Clone(axes), func(d int) bool { return len(b.Spec.At(d)) == 0 })
 }
 
 // lowerInOrder lowers a reduction over ascending axes. The kernel reduces them from the
-// last to the first. lowerInOrder reduces the axes after the last split axis, gathers the
-// split axes, and reduces the rest, so that the arithmetic is the same on every
-// mesh.
+// last to the first. lowerInOrder reduces the axes following the last split axis, gathers
+// the split axes, and reduces the rest, performing the same arithmetic on every mesh.
 func lowerInOrder(e *lowering.Emitter, op ops.Op, axes []int, out, in []lowering.Buf, kernel func(axes []int) exec.Kernel) error {
 	split := splitOf(in[0], axes)
 	if len(split) == 0 {
@@ -102,7 +100,7 @@ func lowerInOrder(e *lowering.Emitter, op ops.Op, axes []int, out, in []lowering
 		}
 		global = without(global, tail)
 		if global.DType == graph.BF16 || global.DType == graph.F16 {
-			global.DType = graph.F32 // so that the result is rounded once
+			global.DType = graph.F32 // to round the result once
 		}
 		x = e.Placed(global, spec)
 		if err := reduction(e, op, tail, []lowering.Buf{x}, in, kernel); err != nil {
@@ -120,14 +118,14 @@ func lowerInOrder(e *lowering.Emitter, op ops.Op, axes []int, out, in []lowering
 	return reduction(e, op, axes[:n], out, []lowering.Buf{got}, kernel)
 }
 
-// lowerAnyOrder lowers a reduction that is exact in any order: each rank reduces
-// its part, and the results of the ranks are gathered and reduced.
+// lowerAnyOrder lowers a reduction independent of the order: each rank reduces its
+// shard, and the results of the ranks are gathered and reduced.
 func lowerAnyOrder(e *lowering.Emitter, op ops.Op, axes []int, out, in []lowering.Buf, kernel func(axes []int) exec.Kernel) error {
 	split := splitOf(in[0], axes)
 	if len(split) == 0 {
 		return reduction(e, op, axes, out, in, kernel)
 	}
-	// One row per rank along the axes that split the reduced dimensions.
+	// One row per rank along the axes splitting the reduced dimensions.
 	spec := sharding.Spec{Dims: make([][]string, 1+out[0].Type.Rank())}
 	for _, d := range split {
 		spec.Dims[0] = append(spec.Dims[0], in[0].Spec.At(d)...)
@@ -161,11 +159,11 @@ func reduction(e *lowering.Emitter, op ops.Op, axes []int, out, in []lowering.Bu
 	return e.Emit(lowering.KernelSpec{Op: op, Out: out, In: in, Does: does, Dry: kernel(axes), Kernel: kernel(axes)})
 }
 
-// reduceAxes returns a kernel that reduces axes one at a time, from the last to the
-// first. step writes x reduced over one axis to y. Arrays of bf16 and f16 are
-// widened to f32 before the first step and rounded once after the last. The result
-// has as many elements as are left, in any shape. lines, unless it is nil, is step along the
-// last axis of an x of bf16 or f16, which it widens a line at a time.
+// reduceAxes returns a kernel reducing axes one at a time, from the last to the first.
+// step writes x reduced over one axis to y. Arrays of bf16 and f16 are widened to f32
+// before the first step and rounded once after the last. The result has the number of
+// remaining elements, in any shape. lines, unless nil, is step along the last axis of an
+// x of bf16 or f16, widening one line at a time.
 func reduceAxes(axes []int, step func(a *exec.Args, y, x array.Array, axis int), lines func(a *exec.Args, y, x array.Array)) exec.Kernel {
 	return func(a *exec.Args) error {
 		x := a.In[0]
@@ -194,7 +192,7 @@ func reduceAxes(axes []int, step func(a *exec.Args, y, x array.Array, axis int),
 			x = y
 		}
 		if len(axes) > 0 && x.Type.DType == out.Type.DType {
-			return nil // written in place
+			return nil // the last step has written the result
 		}
 		if out.Type.DType == x.Type.DType {
 			copy(out.Bytes(), x.Bytes())
@@ -205,7 +203,7 @@ func reduceAxes(axes []int, step func(a *exec.Args, y, x array.Array, axis int),
 }
 
 // foldFloat reduces x[outer,n,inner] over its middle dimension. step folds rows into inner
-// accumulators in f64, which have the value first at the beginning.
+// accumulators in f64, starting from first.
 func foldFloat[T float](a *exec.Args, y, x []T, outer, n, inner int, first float64, step func(acc []float64, rows []T)) {
 	grain := 1 + 2*dear/(1+n*inner)
 	exec.Share(a, outer, grain, foldLines[T]{y, x, n, inner, first, step, exec.RoomsOf[float64](a, inner)})
@@ -233,12 +231,12 @@ func (w *foldLines[T]) Piece(lo, hi int) {
 	}
 }
 
-// numeric is an element type that is summed and compared.
+// numeric is an element type supporting sums and comparisons.
 type numeric interface {
 	float | int32 | int64 | uint32 | uint8
 }
 
-// foldInt is foldFloat for integers, which are accumulated in their own type.
+// foldInt is foldFloat for integers, accumulating in their own type.
 func foldInt[T int32 | int64 | uint32 | uint8](y, x []T, outer, n, inner int, first T, step func(acc, rows []T)) {
 	for o := range outer {
 		acc := y[o*inner : (o+1)*inner]
@@ -261,30 +259,29 @@ func dropAxis(a *exec.Args, t graph.Type, axis int) graph.Type {
 // that are 4 apart are added, then those 2 apart, then the last two.
 //
 // The result has the same bits on every mesh: if an axis is split, the axes
-// after it are summed, the ranks' shards are gathered, and the rest is summed.
-// With Unordered the sum is left pending instead, which is faster; derivatives
-// use it. Sums over rows in expert order are left pending too, because the order
-// of such rows depends on the mesh.
+// following it are summed, the ranks' shards are gathered, and the rest is summed.
+// With Unordered, used by derivatives, the sum is left pending instead, saving time.
+// Sums over rows in expert order are left pending too, because their order depends on
+// the mesh.
 type reduceSumOp struct {
 	Axes      []int
 	Unordered bool
 	// Tree, if not 0, is the number of blocks of axis 0. Each block is summed, and these sums are
-	// added in pairs, so that the result does not depend on the number of ranks. The sum is
-	// f32 or f64 and stays pending, as with Unordered.
+	// added in pairs, making the result independent of the number of ranks. The sum is f32 or f64
+	// and stays pending, as with Unordered.
 	Tree int
 }
 
 var _ sharding.Blocked = reduceSumOp{}
 var _ primitive = reduceSumOp{}
 
-// ReduceSum returns the sum of x over axes, which must be ascending, or over all axes if
-// none is given.
+// ReduceSum returns the sum of x over ascending axes, defaulting to all axes.
 func ReduceSum(x *graph.Value, axes ...int) *graph.Value {
 	return graph.Apply1(reduceSumOp{Axes: orAll(x, axes)}, x)
 }
 
-// ReduceSumUnordered is ReduceSum where each rank sums its shard, and ranks exchange only
-// these sums. The last bits depend on the mesh.
+// ReduceSumUnordered is ReduceSum summing each rank's shard and exchanging only these sums.
+// The last bits depend on the mesh.
 func ReduceSumUnordered(x *graph.Value, axes ...int) *graph.Value {
 	return graph.Apply1(reduceSumOp{Axes: orAll(x, axes), Unordered: true}, x)
 }
@@ -338,11 +335,11 @@ func (r reduceSumOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(f)
 }
 
-// mostGathered is the largest number of elements per index of a split dimension that are gathered and
-// added in order instead of in a tree.
+// mostGathered is the largest number of elements per index of a split dimension for gathering and adding
+// in order instead of in a tree.
 const mostGathered = 16
 
-// InBlocks implements sharding.Blocked. Sums that leave few numbers are summed in order.
+// InBlocks implements sharding.Blocked. Sums leaving few numbers are summed in order.
 func (r reduceSumOp) InBlocks(e *graph.Eqn, in []sharding.Spec, blocks int) (graph.Primitive, error) {
 	if in[0].Ragged != nil {
 		return nil, fmt.Errorf("rows in expert order are summed over, and where they lie depends on the mesh; combine first")
@@ -461,19 +458,18 @@ func (reduceSumOp) Doc() graph.Doc {
 		Notes:  "Sums in f64 (f32 for bf16 and f16), axis by axis, from the last to the first; the sums over an axis are rounded to the type of x (bf16 and f16: to f32) before the next axis. The sum over an axis is made as 8 sums, of every 8th index upwards, that are added in pairs 4, 2 and 1 apart."}
 }
 
-// reduceProdOp multiplies over axes: over the last axis first, and over each axis from
-// its first element to its last. Floats are multiplied in f64. After each axis the
-// product is rounded to the element type, but of bf16 and f16 to f32, and to the element
-// type after the last axis. The bits are the same on every mesh. The product of no
-// elements is 1.
+// reduceProdOp multiplies over axes, starting with the last axis, and along each axis from
+// its first element to its last. Floats are multiplied in f64, rounding the product to the
+// element type after each axis. Products of bf16 and f16 are rounded to f32 instead, and to
+// the element type after the last axis. The bits are the same on every mesh. The product of
+// no elements is 1.
 type reduceProdOp struct {
 	Axes []int
 }
 
 var _ primitive = reduceProdOp{}
 
-// ReduceProd returns the product of x over axes, which must be ascending, or over all
-// axes if none is given.
+// ReduceProd returns the product of x over ascending axes, defaulting to all axes.
 func ReduceProd(x *graph.Value, axes ...int) *graph.Value {
 	return graph.Apply1(reduceProdOp{orAll(x, axes)}, x)
 }
@@ -493,16 +489,16 @@ func (r reduceProdOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return inferReduce(in, r.Axes)
 }
 
-// VJP multiplies in pairs, level by level, and goes back through the levels:
-// each factor's derivative is the product of the others, with no division, so
-// zeros do no harm.
+// VJP multiplies in pairs, level by level, and goes back through the levels: each
+// factor's derivative is the product of the others. Avoiding division, it handles
+// zeros.
 func (r reduceProdOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, g := e.In[0], ct[0]
 	if len(r.Axes) == 0 {
 		return []*graph.Value{g}, nil
 	}
-	// The factors come after the leading dimensions, which stay where they are, as rows in expert
-	// order must, and before the other ones: [lead.., n, rest].
+	// The reduced dimensions follow the leading ones, keeping rows in expert order first, and
+	// precede the others: [lead.., n, rest].
 	at := r.Axes[0]
 	perm := slices.Concat(kept(at, nil), r.Axes, kept(x.Rank(), r.Axes)[at:])
 	order := make([]int, len(perm)) // inverse
@@ -594,8 +590,8 @@ func (reduceProdOp) Doc() graph.Doc {
 
 // reduceExtremeOp is the family of reduce_max and reduce_min: the largest or the
 // smallest element over axes. A NaN wins; 0 is larger than -0, and true is larger
-// than false. Over no elements the maximum is -Inf, or the least value of an
-// integer type, and the minimum is +Inf, or the greatest value of an integer type.
+// than false. The maximum of no elements is -Inf, or the least value of an integer
+// type, and the minimum is +Inf, or the greatest value of an integer type.
 type reduceExtremeOp struct {
 	op   ops.Op
 	Axes []int
@@ -603,14 +599,14 @@ type reduceExtremeOp struct {
 
 var _ primitive = reduceExtremeOp{}
 
-// ReduceMax returns the largest element of x over axes, which must be ascending, or
-// over all axes if none is given.
+// ReduceMax returns the largest element of x over ascending axes, defaulting to all
+// axes.
 func ReduceMax(x *graph.Value, axes ...int) *graph.Value {
 	return graph.Apply1(reduceExtremeOp{ops.ReduceMax, orAll(x, axes)}, x)
 }
 
-// ReduceMin returns the smallest element of x over axes, which must be ascending, or
-// over all axes if none is given.
+// ReduceMin returns the smallest element of x over ascending axes, defaulting to all
+// axes.
 func ReduceMin(x *graph.Value, axes ...int) *graph.Value {
 	return graph.Apply1(reduceExtremeOp{ops.ReduceMin, orAll(x, axes)}, x)
 }
@@ -622,8 +618,7 @@ func (r reduceExtremeOp) Name() string { return r.op.String() }
 
 func (r reduceExtremeOp) Infer(in []graph.Type) ([]graph.Type, error) { return inferReduce(in, r.Axes) }
 
-// VJP splits the cotangent evenly among the elements that have the extreme
-// value.
+// VJP splits the cotangent evenly among the elements attaining the extreme value.
 func (r reduceExtremeOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x := e.In[0]
 	dims := kept(x.Rank(), r.Axes)
@@ -683,10 +678,10 @@ func minAxis(a *exec.Args, y, x array.Array, axis int) {
 	}
 }
 
-// pickFloat reduces x[outer,n,inner] over its middle dimension to y[outer,inner]. It
-// calls line, which returns the extreme of a line, where inner is 1, and elsewhere pair,
-// which sets each z to the extreme of x and y. Every NaN of the result has the same
-// bits, so that the result does not depend on the order.
+// pickFloat reduces x[outer,n,inner] over its middle dimension to y[outer,inner]. If inner
+// is 1 it calls line, returning the extreme of a line, and otherwise pair, setting each z to
+// the extreme of x and y. Every NaN of the result has the same bits, making the result
+// independent of the order.
 func pickFloat[T float](a *exec.Args, y, x []T, outer, n, inner int, line func([]T) T, pair func(z, x, y []T)) {
 	exec.Share(a, outer, 1+4*dear/(1+n*inner), extremeLines[T]{y, x, n, inner, line, pair})
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// RoPEOp rotates pairs of elements of each head by an angle that grows with the
-// token's position; see RoPE. Types of package nn such as YaRN return one for a model's scaling.
+// RoPEOp rotates pairs of elements of each head by an angle growing with the token's
+// position; see RoPE. Types of package nn such as YaRN return one for a model's scaling.
 type RoPEOp struct {
 	// Base is θ, about the ratio of the longest to the shortest period; 0 means 10000.
 	Base float64
-	// Width is the number of rotated elements of a head, the first ones; 0 means all.
+	// Width is the number of rotated elements of a head, counting from the first; 0 means all.
 	Width int
 	// Frequencies are the angles per position of the pairs, Width/2 of them. If empty, pair
 	// i has Base^(-2i/Width).
@@ -27,21 +27,21 @@ type RoPEOp struct {
 	Magnitude float64
 	// Interleaved pairs elements 2i and 2i+1 instead of i and i + Width/2.
 	Interleaved bool
-	// Inverse rotates the other way. With Magnitude 1 this undoes the rotation. It always is
-	// the transpose.
+	// Inverse rotates in the opposite direction, which is the transpose. With Magnitude 1 it
+	// undoes the rotation.
 	Inverse bool
 }
 
 var _ primitive = RoPEOp{}
 
-// RoPE returns x[B,S,N,D], of a float type and with D even, where pair i of a token is
-// rotated by the angle position · Frequencies[i], which is computed in f64:
+// RoPE returns x[B,S,N,D], of a float type and with D even, rotating pair i of a token by
+// the angle position · Frequencies[i], computed in f64:
 //
 //	y₁ = m (x₁ cos - x₂ sin),   y₂ = m (x₂ cos + x₁ sin),   m = Magnitude
 //
-// Pair i is the elements i and i + Width/2, as in GPT-NeoX and Llama checkpoints in their
-// usual form. Elements from Width on are x's. positions are i32[B,S], or i32[S] if all
-// sequences have the same; nil stands for 0 to S-1. Source: Su and others, "RoFormer" (2021).
+// Pair i consists of elements i and i + Width/2, as in GPT-NeoX and Llama checkpoints in
+// their usual form. Elements from Width on are unchanged. positions are i32[B,S], or i32[S] if
+// shared by all sequences; nil stands for 0 to S-1. Source: Su and others, "RoFormer" (2021).
 func RoPE(x, positions *graph.Value, p RoPEOp) *graph.Value {
 	graph.Helper()
 	if positions == nil {
@@ -103,8 +103,8 @@ func (p RoPEOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return []*graph.Value{graph.Apply1(p, ct[0], e.In[1]), nil}, nil
 }
 
-// Shard splits the sequence too, since positions are values. Positions of each sequence
-// have a row for each sequence, so sequences with positions of their own are not ragged.
+// Shard splits the sequence too, because positions are values. With positions for each sequence,
+// the sequences must not be ragged.
 func (p RoPEOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	dims, positions := rowDims(4, 3), []int{1}
 	if c.Type(1).Rank() == 2 {
@@ -129,7 +129,7 @@ type ropeKey struct {
 }
 
 // angles returns f64[..,2,half], placed like the positions: cosine and sine of each pair at
-// each position, times the magnitude. Equal rotations of a program share the table.
+// each position, times the magnitude. A program shares the table between equal rotations.
 func (p RoPEOp) angles(e *lowering.Emitter, positions lowering.Buf, half int) (lowering.Buf, error) {
 	frequencies := p.PairFrequencies(2 * half)
 	magnitude := p.Magnitude
@@ -153,8 +153,8 @@ func (p RoPEOp) angles(e *lowering.Emitter, positions lowering.Buf, half int) (l
 	})
 }
 
-// PairFrequencies returns the angles per position of the pairs of `width` elements: Frequencies or, without
-// these, Base^(-2i/width) for pair i. Base 0 means 10000.
+// PairFrequencies returns the angles per position of the pairs of `width` elements: Frequencies or, if empty,
+// Base^(-2i/width) for pair i. Base 0 means 10000.
 func (p RoPEOp) PairFrequencies(width int) []float64 {
 	if len(p.Frequencies) > 0 {
 		return p.Frequencies
@@ -192,7 +192,7 @@ func ropeKernel[T float](p RoPEOp) exec.Kernel {
 type pairRotation[T float] struct {
 	y, x        []T
 	angles      []float64
-	s, n, d     int // s is the number of rows of angles, which the tokens take in turn
+	s, n, d     int // s is the number of rows of angles; token t uses row t mod s
 	width       int
 	interleaved bool
 	sign        float64

@@ -18,12 +18,12 @@ import (
 // types. Of equal scores the lower expert id wins.
 type RouteOp struct {
 	TopK int
-	// Score is the function from logits to scores: "" for softmax over all experts,
+	// Score is the function mapping logits to scores: "" for softmax over all experts,
 	// "sigmoid", or "sqrt_softplus". With "topk_softmax" the weights are the softmax
 	// over the logits of the chosen experts only.
 	Score string
-	// Groups is the number of equal groups of consecutive experts. A token's experts
-	// are in its best TopGroups groups. 0 means no groups.
+	// Groups is the number of equal groups of consecutive experts, limiting a token to
+	// experts in its best TopGroups groups. 0 means no groups.
 	Groups, TopGroups int
 	// GroupScore is the order of the groups: "" by the sum of a group's two best
 	// selection values, or "max" by its best. A selection value is a score plus bias.
@@ -46,8 +46,8 @@ const (
 
 // Route returns, for logits [..,E], the weights f32[..,K] and ids i32[..,K] of
 // each token's experts, best first, and all scores f32[..,E] for balancing
-// losses. A bias f[E], which may be nil, is added for selection only and has no
-// gradient.
+// losses. A bias f[E] is added when selecting experts only, and has no gradient. It
+// may be nil.
 func Route(r RouteOp, logits, bias *graph.Value) (weights, experts, scores *graph.Value) {
 	graph.Helper()
 	if logits.Rank() < 2 {
@@ -139,8 +139,8 @@ func (r RouteOp) scale() float64 {
 	return r.Scale
 }
 
-// VJP differentiates weights and scores with the chosen experts fixed. It consists of
-// simple primitives, so that the derivative can be differentiated too.
+// VJP differentiates weights and scores, keeping the chosen experts fixed. It consists of
+// simple primitives, so that the derivative is differentiable too.
 func (r RouteOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	logits, ids := e.In[0], e.Out[1]
 	weights, scores := r.smooth(logits, ids, e.Out[0].Type.DType)
@@ -160,8 +160,9 @@ func (r RouteOp) smooth(logits, ids *graph.Value, d graph.DType) (weights, score
 	case SigmoidScore:
 		scores = Logistic(x)
 	case SqrtSoftplusScore:
-		// Far below 0 the score is exp(x/2). There eˣ may be 0, at which a root has no derivative.
-		// Each formula is given 0 where the other serves, as 0 times an infinite derivative is NaN.
+		// Far below 0 the score is exp(x/2), because eˣ may underflow to 0, where a root has no
+		// derivative. Each formula gets 0 where the other one applies, because 0 times an infinite
+		// derivative is NaN.
 		low, zero := Lt(x, FullLike(x, -40)), ZerosLike(x)
 		scores = Where(low, Exp(MulScalar(Where(low, x, zero), 0.5)), Sqrt(softplus(Where(low, zero, x))))
 	default:
@@ -173,7 +174,7 @@ func (r RouteOp) smooth(logits, ids *graph.Value, d graph.DType) (weights, score
 		weights = TakeAlongAxis(scores, ids, 1)
 	}
 	if r.Renormalize && r.Epsilon == 0 && r.Score != TopKSoftmaxScore {
-		// The same by logarithms, which are finite where the scores, or the squares of their sum, are 0.
+		// Computed from logarithms, which stay finite if the scores, or the squares of their sum, underflow.
 		weights = Softmax(r.logScore(TakeAlongAxis(x, ids, 1)), 1)
 	} else if r.Renormalize {
 		total := AddScalar(ReduceSum(weights, 1), r.Epsilon)
@@ -185,7 +186,7 @@ func (r RouteOp) smooth(logits, ids *graph.Value, d graph.DType) (weights, score
 	return weights, scores
 }
 
-// logScore returns the logarithms of the scores of chosen logits, for softmax without the common term of a
+// logScore returns the logarithms of the scores of chosen logits, omitting for softmax the common term of a
 // token's scores.
 func (r RouteOp) logScore(x *graph.Value) *graph.Value {
 	switch r.Score {
@@ -198,7 +199,7 @@ func (r RouteOp) logScore(x *graph.Value) *graph.Value {
 	return MulScalar(Where(low, x, Log(softplus(Where(low, zero, x)))), 0.5)
 }
 
-// softplus returns ln(1 + eˣ) without overflow: max(x, 0) + log1p(e^-|x|). One comparison selects
+// softplus returns ln(1 + eˣ) without overflowing: max(x, 0) + log1p(e^-|x|). One comparison selects
 // both terms, because the derivatives of a maximum and of |x| at 0 would not add up to the derivative of the sum.
 func softplus(x *graph.Value) *graph.Value {
 	zero := ZerosLike(x)

@@ -9,17 +9,17 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/norm"
 )
 
-// routeAtOnce is about the number of logits scored at a time, always of whole tokens. Their
-// scores in f64 stay in the first-level cache.
+// routeAtOnce is the approximate number of logits scored at a time, always of whole tokens,
+// keeping their scores in f64 in the first-level cache.
 const routeAtOnce = 2048
 
-// imprecise is a bound of powers of e. Smaller powers are subnormal in f64 or 0, so scores computed from them lack
-// bits. Renormalized weights are then computed from the logarithms of scores.
+// imprecise is a lower bound of powers of e. Smaller powers are subnormal in f64 or 0, so scores computed from them
+// lose bits. Renormalized weights are then computed from the logarithms of scores.
 const imprecise = 0x1p-970
 
 // route returns the kernel of RouteOp. first is the number of the rank's first token in
 // the global batch, for messages. Scores and weights are computed in f64 and rounded
-// once; experts are chosen by the rounded scores.
+// once, choosing experts by the rounded scores.
 func route[T float](r RouteOp, first int) exec.Kernel {
 	return func(a *exec.Args) error {
 		logits, weights, ids, scores := data[T](a.In[0]), data[T](a.Out[0]), data[int32](a.Out[1]), data[T](a.Out[2])
@@ -44,7 +44,7 @@ func route[T float](r RouteOp, first int) exec.Kernel {
 	}
 }
 
-// routerWork is the work of the router, which scores `some` tokens at a time.
+// routerWork is the work of the router, scoring `some` tokens at a time.
 type routerWork[T float] struct {
 	r                       RouteOp
 	logits, weights, scores []T
@@ -93,8 +93,8 @@ func (p *routerWork[T]) Piece(lo, hi int) {
 	}
 }
 
-// score writes the scores of the logits x to dst, which has norm.ScoreRoom more elements
-// after the scores.
+// score writes the scores of the logits x to dst. norm.ScoreRoom additional elements follow
+// the scores.
 func score[T float](kind string, dst []float64, x []T, experts int) {
 	switch kind {
 	case SigmoidScore:
@@ -106,7 +106,7 @@ func score[T float](kind string, dst []float64, x []T, experts int) {
 	}
 }
 
-// softmaxLine replaces x by its softmax.
+// softmaxLine computes the softmax of x in place.
 func softmaxLine(x []float64) {
 	top := math.Inf(-1)
 	for _, v := range x {
@@ -122,7 +122,7 @@ func softmaxLine(x []float64) {
 	}
 }
 
-// slope is the derivative of the logarithm of a score far below 0, where the score is exp(slope·x).
+// slope is the derivative of the logarithm of a score for x far below 0, the score being exp(slope·x).
 func (r RouteOp) slope() float64 {
 	if r.Score == SqrtSoftplusScore {
 		return 0.5
@@ -159,7 +159,7 @@ type chooser[T float] struct {
 	perHead int
 }
 
-// choosers makes a chooser for each piece of the work.
+// choosers creates a chooser for each piece of the work.
 type choosers[T float] struct {
 	all     chooser[T]
 	experts int
@@ -233,9 +233,9 @@ func (c *chooser[T]) groupValue(v []T) T {
 	return best + next
 }
 
-// top fills ids with the indices of the largest values that are not barred. The largest
-// comes first, and of equal values the one with the lowest index. ids is kept sorted
-// while it fills, so that most values cost one comparison.
+// top fills ids with the indices of the largest values, excluding barred ones, in descending
+// order. Of equal values the lowest index comes first. Keeping ids sorted while filling it,
+// most values cost one comparison.
 func top[T float](ids []int32, v []T, barred []bool) {
 	n := 0
 	for i, x := range v {

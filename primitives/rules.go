@@ -18,14 +18,14 @@ type primitive interface {
 	lowering.Rule
 }
 
-// flexible is implemented by primitives with a result that can be made in any placement.
+// flexible is implemented by primitives supporting any placement of the result.
 type flexible interface {
 	primitive
 	sharding.Flexible
 }
 
-// rearranging is implemented by primitives that only move elements. If all arguments are constants, their
-// result can be made in any placement.
+// rearranging is implemented by primitives only moving elements. If all arguments are constants, the result
+// can have any placement.
 type rearranging interface {
 	primitive
 	sharding.Rearranging
@@ -99,8 +99,8 @@ func atLeast(t graph.Type, n int) error {
 	return nil
 }
 
-// inferAlike returns the type of the result of an elementwise function. Its n arguments
-// and its result have the same float type.
+// inferAlike returns the result type of an elementwise function with n arguments and a result
+// of the same float type.
 func inferAlike(in []graph.Type, n int) ([]graph.Type, error) {
 	if err := arity(in, n); err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func wholes(n int) []int {
 }
 
 // splitWhere returns the factors of n dimensions: factor i for dimension i if ok returns
-// true, and otherwise none, so that the dimension may not be split.
+// true, and otherwise none, so that the dimension stays whole.
 func splitWhere(n int, ok func(d int) bool) []int {
 	dims := wholes(n)
 	for d := range dims {
@@ -138,12 +138,12 @@ func rowsOf(t graph.Type) (rows, n int) {
 	return rows, n
 }
 
-// rowGrain returns the least number of rows of n elements that is worth a goroutine,
-// where an element takes some nanoseconds.
+// rowGrain returns the least number of rows of n elements worth a goroutine, assuming some
+// nanoseconds per element.
 func rowGrain(n int) int { return 1 + 2*dear/(1+n) }
 
-// rowDims returns the factors of a value's dimensions: dimension i has factor i, except
-// that the axis must be whole. rank is the number of dimensions.
+// rowDims returns the factors of a value's dimensions, numbering rank: dimension i has
+// factor i, except for the axis, which must be whole.
 func rowDims(rank, axis int) []int {
 	dims := make([]int, rank)
 	for i := range dims {
@@ -153,7 +153,7 @@ func rowDims(rank, axis int) []int {
 	return dims
 }
 
-// sumOfRows returns the factors of a primitive that sums over the rows of `args`
+// sumOfRows returns the factors of a primitive summing over the rows of `args`
 // arguments, each of `rank` dimensions. Its results have the last dimension only.
 func sumOfRows(rank, args, results int) sharding.Factors {
 	f := sharding.Factors{Sum: rowDims(rank, rank-1)[:rank-1]}
@@ -184,9 +184,9 @@ func epsilon(eps float64) error {
 	return nil
 }
 
-// These primitives move elements and do not calculate with them, so that they support
-// the 8-bit floats: see graph.Moves. convertElementTypeOp makes and reads 8-bit floats.
-// No placement leaves a sum of 8-bit floats pending, as no sum is linear in their codes.
+// These primitives move elements without computing, and therefore support 8-bit floats: see
+// graph.Moves. convertElementTypeOp converts to and from 8-bit floats. No placement leaves a
+// sum of 8-bit floats pending, because no sum is linear in their codes.
 
 func (broadcastInDimOp) Moves()     {}
 func (concatenateOp) Moves()        {}
@@ -205,11 +205,10 @@ func (stopGradientOp) Moves()       {}
 func (takeAlongAxisOp) Moves()      {}
 func (transposeOp) Moves()          {}
 
-// differentiate is the derivative rule of a primitive that has its own kernel for a
-// formula which simple primitives can express too. It traces the formula on
-// arguments of e's types, differentiates the trace, and adds the equations of the
-// derivative to e's trace. Fused derivatives use it for their own derivatives, which
-// are seldom needed and so may be slow.
+// differentiate is the derivative rule of a primitive fusing a formula of simple primitives.
+// It traces the formula on arguments of e's types, differentiates the trace, and adds the
+// derivative's equations to e's trace. Fused derivatives use it for their own derivatives,
+// which are seldom needed and may be slow.
 func differentiate(e *graph.Eqn, ct []*graph.Value, formula func(in []*graph.Value) []*graph.Value) ([]*graph.Value, error) {
 	p, err := graph.Trace("formula", func(t *graph.Tracer) []*graph.Value {
 		in := make([]*graph.Value, len(e.In))
@@ -254,23 +253,23 @@ func differentiate(e *graph.Eqn, ct []*graph.Value, formula func(in []*graph.Val
 	return grads, nil
 }
 
-// sumKept returns the sum of v over one axis, repeated along that axis.
+// sumKept returns the sum of v over one axis, broadcast along that axis.
 func sumKept(v *graph.Value, axis int) *graph.Value {
 	s := ReduceSumUnordered(v, axis)
 	return along(s, v, axis)
 }
 
-// rowMean returns the mean of v over its last dimension, repeated along it.
+// rowMean returns the mean of v over its last dimension, broadcast along it.
 func rowMean(v *graph.Value) *graph.Value {
 	return MulScalar(sumKept(v, v.Rank()-1), 1/float64(v.Dim(-1)))
 }
 
-// along repeats v along an axis that it lacks and like has.
+// along broadcasts v along an axis of like missing in v.
 func along(v, like *graph.Value, axis int) *graph.Value {
 	return BroadcastInDim(v, like.Type.Shape, kept(like.Rank(), []int{axis})...)
 }
 
-// overRows repeats v[D] for every row of like[..,D].
+// overRows broadcasts v[D] to every row of like[..,D].
 func overRows(v, like *graph.Value) *graph.Value {
 	return BroadcastInDim(v, like.Type.Shape, like.Rank()-1)
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // scaledMatMulOp multiplies rows by a matrix of 8-bit floats with a scale for each block of
-// 128×128. The matrix is decoded a tile at a time, never as a whole.
+// 128×128, decoding one tile at a time and never the whole matrix.
 type scaledMatMulOp struct {
 	// Transpose multiplies by the transposed matrix.
 	Transpose bool
@@ -22,10 +22,10 @@ type scaledMatMulOp struct {
 var _ primitive = scaledMatMulOp{}
 
 // ScaledMatMul returns x[..,K] · wᵀ as [..,N], with w f8[N,K] and scales f32[⌈N/128⌉,⌈K/128⌉]:
-// element n,k of the matrix is w[n,k]·scales[n/128,k/128]. This is the layout of
-// DeepSeek-V3's files, which call w weight and scales weight_scale_inv. It has the bits of a
-// product of x with the decoded matrix in f32: a decoded element is off by at most 2^-24 of
-// itself, and a sum of K products by K·2^-24 of the sum of their sizes.
+// element n,k of the matrix is w[n,k]·scales[n/128,k/128]. DeepSeek-V3's files have this layout,
+// calling w weight and scales weight_scale_inv. The product has the same bits as multiplying x by
+// the decoded matrix in f32. The relative error of a decoded element is at most 2^-24. The error
+// of a sum of K products is at most K·2^-24 times the sum of their sizes.
 func ScaledMatMul(x, w, scales *graph.Value) *graph.Value {
 	graph.Helper()
 	return graph.Apply1(scaledMatMulOp{Transpose: true}, x, w, scales)
@@ -157,9 +157,9 @@ func (g groupedScaledMatMulOp) Shard(c *sharding.Context) (sharding.Decision, er
 	return expertsOnly(c, 3)
 }
 
-// expertsOnly places rows, argument 0, and the matrices of experts, argument 1 and the arguments
-// `beside`, which are split by experts only. Argument 2 is the routing.
-func expertsOnly(c *sharding.Context, beside ...int) (sharding.Decision, error) {
+// expertsOnly places rows, argument 0, and arrays split by experts only, argument 1 and the given
+// others. Argument 2 is the routing.
+func expertsOnly(c *sharding.Context, others ...int) (sharding.Decision, error) {
 	c = constantRows(c, 0)
 	l, err := expertRows(c.In[0], c.Eqn.In[2], "the rows", c.Type(1).Shape[0])
 	if err != nil {
@@ -171,7 +171,7 @@ func expertsOnly(c *sharding.Context, beside ...int) (sharding.Decision, error) 
 		Out:     [][]int{{0, sharding.Whole}},
 		RowWise: true,
 	}
-	for _, i := range beside {
+	for _, i := range others {
 		free.In[i].Dims = slices.Clone(free.In[i].Dims)
 		free.In[i].Dims[0] = nil
 		factors.In = append(factors.In, []int{i, sharding.Whole, sharding.Whole})
@@ -183,7 +183,7 @@ func expertsOnly(c *sharding.Context, beside ...int) (sharding.Decision, error) 
 	if err := l.expertsOver(c, &d.In[1], &d.In[2], d.In[0].Ragged.Tokens); err != nil {
 		return d, err
 	}
-	for _, i := range beside {
+	for _, i := range others {
 		if err := l.expertsOver(c, &d.In[i], nil, nil); err != nil {
 			return d, err
 		}
@@ -210,8 +210,8 @@ func (groupedScaledMatMulOp) Doc() graph.Doc {
 	}
 }
 
-// scaledBlock is the number of rows and of columns of a block of weights that has one
-// scale, as DeepSeek-V3's weights have (weight and weight_scale_inv).
+// scaledBlock is the number of rows and of columns of a block of weights sharing a scale,
+// following DeepSeek-V3 (weight and weight_scale_inv).
 const scaledBlock = 128
 
 // ScaledBlocks returns the type of the scales of weights of type w: f32, one for each block of 128×128 of
@@ -242,14 +242,14 @@ func scaledWeights(w, scales graph.Type, d graph.DType, rank int, shape string) 
 	return nil
 }
 
-// scaledCotangents returns the cotangents of weights and of their scales. dense is the
-// cotangent of the weights multiplied by the scales.
+// scaledCotangents returns the cotangents of weights and of their scales, given dense, the
+// cotangent of the decoded weights.
 func scaledCotangents(w, scales, dense *graph.Value) (dw, ds *graph.Value) {
 	t := dense.Type.DType
 	lead, n, k := w.Type.Shape[:w.Rank()-2], w.Dim(-2), w.Dim(-1)
 	nb, kb := scales.Dim(-2), scales.Dim(-1)
 	shape := func(sizes ...int) []int { return append(append([]int(nil), lead...), sizes...) }
-	// A scale for each element: repeated over the block, and cut to the matrix.
+	// A scale for each element: broadcast over the block, and sliced to the matrix.
 	dims := make([]int, 0, w.Rank())
 	for d := range lead {
 		dims = append(dims, d)
@@ -268,8 +268,8 @@ func scaledCotangents(w, scales, dense *graph.Value) (dw, ds *graph.Value) {
 	return dw, ConvertElementType(sums, scales.Type.DType)
 }
 
-// scaledTiles are matrices of n times k 8-bit floats in blocks that have scales. A decoded
-// weight is multiplied by its scale and rounded once.
+// scaledTiles are matrices of n times k 8-bit floats in blocks with scales. Decoding a weight
+// multiplies it by its scale, rounding once.
 type scaledTiles[T float] struct {
 	w      array.Array
 	scales []T
@@ -317,8 +317,8 @@ func (p *scaledTiles[T]) decode(tile []T, e, r0, r1, c0, c1 int) {
 	}
 }
 
-// scaledKernel is the kernel of scaledMatMulOp and, with align, of groupedScaledMatMulOp. The last argument
-// of the latter is the number of rows of each expert. Rows and results of f16 and bf16 are widened to f32.
+// scaledKernel is the kernel of scaledMatMulOp and, with align, of groupedScaledMatMulOp. The counts are the
+// last argument of the latter. It computes in f32 for rows of f16 and bf16.
 func scaledKernel(transpose bool, align *int) exec.Kernel {
 	return decodedKernel(scaledTilesOf[float32], scaledTilesOf[float64], transpose, align)
 }

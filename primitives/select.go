@@ -14,15 +14,15 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// selectNOp takes each element from the case that its first argument names. The
-// first argument is bool, for case 0 or 1, or an integer; integers below 0 name case
-// 0, and integers beyond the last case name the last. It has the shape of the cases
-// or no dimensions. All cases have the same type.
+// selectNOp takes each element from the case selected by its first argument. The
+// first argument is bool, for case 0 or 1, or an integer; integers below 0 select case
+// 0, and integers exceeding the last case select the last. It has the shape of the
+// cases or is a scalar. All cases have the same type.
 type selectNOp struct{}
 
 var _ primitive = selectNOp{}
 
-// SelectN returns cases[which], element by element. Where `which` is bool, false takes
+// SelectN returns cases[which], element by element. If `which` is bool, false selects
 // the first case and true the second.
 func SelectN(which *graph.Value, cases ...*graph.Value) *graph.Value {
 	return graph.Apply1(selectNOp{}, append([]*graph.Value{which}, cases...)...)
@@ -84,8 +84,8 @@ func (selectNOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 
 func (selectNOp) Pointwise() {}
 
-// Shard lets a pending sum through where all cases but one are zeros, as they
-// are in derivatives.
+// Shard lets a pending sum pass if all cases except one are zeros, as in
+// derivatives.
 func (selectNOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	others := 0
 	for _, v := range c.Eqn.In[1:] {
@@ -183,17 +183,17 @@ func (selectNOp) Doc() graph.Doc {
 		Notes: "A bool selects case_0 where false and case_1 where true. An integer out of range selects the nearest case, which receives the cotangent (in JAX none does). which has the cases' shape or none."}
 }
 
-// clampOp keeps its second argument between the first and the third, which
-// have its shape or no dimensions. The upper bound wins where the bounds cross.
+// clampOp limits its second argument to the range between the first and the third,
+// bounds of the same shape or scalars. The upper bound wins where the bounds cross.
 // NaN in any of the three gives NaN.
 type clampOp struct{}
 
 var _ primitive = clampOp{}
 
-// Clamp returns min(max(x, lo), hi). The bounds have x's type, or its element
-// type and no dimensions. Cotangents go to x where it is strictly between the
-// bounds, and to the crossed bound where x is outside. Where x equals a
-// bound no argument receives a cotangent.
+// Clamp returns min(max(x, lo), hi). The bounds have x's type, or are scalars of its
+// element type. Cotangents go to x where it is strictly between the bounds, and to
+// the violated bound where x is outside. If x equals a bound, no argument receives a
+// cotangent.
 func Clamp(lo, x, hi *graph.Value) *graph.Value { return graph.Apply1(clampOp{}, lo, x, hi) }
 
 func (clampOp) Name() string { return "clamp" }
@@ -214,7 +214,7 @@ func (clampOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return in[1:2], nil
 }
 
-// VJP is the derivative of jax.lax.clamp.
+// VJP follows jax.lax.clamp.
 func (clampOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, g := e.In[1], ct[0]
 	lo, hi, zeros := broadcastBound(e.In[0], x), broadcastBound(e.In[2], x), ZerosLike(x)
@@ -305,7 +305,7 @@ func (w *clampElements[T]) Piece(from, to int) {
 	clamp(w.y[from:to], lo, w.x[from:to], hi)
 }
 
-// clamp writes min(max(x, lo), hi) to y. A bound of one element is used for all.
+// clamp writes min(max(x, lo), hi) to y, broadcasting bounds of one element.
 func clamp[T number](y, lo, x, hi []T) {
 	if len(lo) == 1 && len(hi) == 1 {
 		l, h := lo[0], hi[0]

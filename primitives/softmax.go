@@ -22,22 +22,22 @@ type softmaxOp struct {
 var _ primitive = softmaxOp{}
 
 // Softmax returns exp(x - max) / Σ exp(x - max) along an axis of x[..], a float
-// type; a negative axis counts from the end. An element -Inf gives 0. A line whose
-// elements are all -Inf is NaN, and so is a line with a NaN or +Inf.
+// type; a negative axis counts from the end. An element -Inf gives 0. A line consisting
+// of -Inf is NaN, and so is a line containing a NaN or +Inf.
 func Softmax(x *graph.Value, axis int) *graph.Value {
 	return graph.Apply1(softmaxOp{ops.Softmax, fromEnd(x, axis)}, x)
 }
 
 // LogSoftmax returns x - log Σ exp(x) along an axis of x[..], a float type; a
-// negative axis counts from the end. An element -Inf stays -Inf. A line whose
-// elements are all -Inf is NaN, and so is a line with a NaN or +Inf.
+// negative axis counts from the end. An element -Inf stays -Inf. A line consisting of
+// -Inf is NaN, and so is a line containing a NaN or +Inf.
 func LogSoftmax(x *graph.Value, axis int) *graph.Value {
 	return graph.Apply1(softmaxOp{ops.LogSoftmax, fromEnd(x, axis)}, x)
 }
 
-// LogSumExp returns log Σ exp(x) along an axis of x[..], a float type; the result
-// does not have that axis. A negative axis counts from the end. For no elements,
-// and for elements that are all -Inf, it is -Inf; with an element +Inf it is +Inf.
+// LogSumExp returns log Σ exp(x) along an axis of x[..], a float type, dropping the
+// axis. A negative axis counts from the end. A line without elements, or consisting of
+// -Inf, gives -Inf; a line containing +Inf gives +Inf.
 func LogSumExp(x *graph.Value, axis int) *graph.Value {
 	return graph.Apply1(softmaxOp{ops.LogSumExp, fromEnd(x, axis)}, x)
 }
@@ -64,8 +64,8 @@ func (p softmaxOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return out, err
 }
 
-// inferAlong returns the type of the result of a function of n arguments. The arguments
-// and the result have the same float type, which has the axis.
+// inferAlong returns the result type of a function with n arguments and a result of the same
+// float type, working along the axis.
 func inferAlong(in []graph.Type, n, axis int) ([]graph.Type, error) {
 	if err := arity(in, n); err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func softmaxKernel[T float](p softmaxOp) exec.Kernel {
 	f := softmaxLoop[T](p.op)
 	return func(a *exec.Args) error {
 		x, y := data[T](a.In[0]), data[T](a.Out[0])
-		ct := x // not read without a cotangent
+		ct := x // a placeholder, not read
 		if len(a.In) > 1 {
 			ct = data[T](a.In[1])
 		}
@@ -163,7 +163,7 @@ func softmaxLoop[T float](op ops.Op) func(y, x, ct []T, n int) {
 		return func(y, x, _ []T, n int) {
 			for ; len(x) > 0; x, y = x[n:], y[n:] {
 				top := vector.Max(x[:n])
-				// In this order, because the logarithm would be lost next to a large top.
+				// Subtracting top first, because adding the logarithm to a large top would lose it.
 				norm.Difference(y[:n], x[:n], float64(top), math.Log(vector.ExpTotal(x[:n], top)))
 			}
 		}

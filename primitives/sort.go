@@ -24,8 +24,8 @@ type sortOp struct {
 
 var _ primitive = sortOp{}
 
-// Sort returns x sorted along a dimension, and the index i32 that each element
-// had along it before.
+// Sort returns x sorted along a dimension, and each element's index i32 before
+// sorting.
 func Sort(x *graph.Value, dimension int) (values, indices *graph.Value) {
 	out := graph.Apply(sortOp{dimension}, x)
 	return out[0], out[1]
@@ -85,7 +85,7 @@ func (s sortOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}})
 }
 
-// rankedElement is an element's order key and its index, which orders elements with equal keys.
+// rankedElement is an element's order key and its index, breaking ties between equal keys.
 type rankedElement struct {
 	key   uint64
 	index int32
@@ -104,9 +104,9 @@ func (sortOp) Doc() graph.Doc {
 }
 
 // topKOp finds the K largest elements along the last dimension, in descending
-// order. The lower index is first among equals. The order is jax.lax.top_k's: 0 is
-// larger than -0, and NaNs are larger than Inf. NaNs with a sign are too, which JAX puts
-// last, after -Inf.
+// order. The lower index is first among equals. The order follows jax.lax.top_k: 0 is
+// larger than -0, and NaNs are larger than Inf. Unlike JAX, which puts NaNs with a sign
+// last, after -Inf, it treats them like other NaNs.
 type topKOp struct {
 	K int
 }
@@ -151,8 +151,8 @@ func (t topKOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(alongAxis(c.Type(0), c.Type(0).Rank()-1, 2))
 }
 
-// Up to this k, keeping the k best in order is faster than sorting all elements: an
-// element that is not among the best costs one comparison.
+// Up to this k, keeping the k best in order is faster than sorting all elements: rejecting
+// an element costs one comparison.
 const topKInsert = 64
 
 func (t topKOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
@@ -218,8 +218,8 @@ func largestKeys(best, index, keys []int32) {
 	}
 }
 
-// add returns best with r. Elements are added in the order of their indices. If K is at most topKInsert it
-// keeps the K least in ascending order; otherwise it appends r.
+// add returns best with r. Elements are added in the order of their indices. If K is at most topKInsert, add
+// inserts r, keeping the K least in ascending order; otherwise it appends r.
 func (t topKOp) add(best []rankedElement, r rankedElement) []rankedElement {
 	if t.K > topKInsert {
 		return append(best, r)
@@ -310,9 +310,9 @@ func (r argExtremeOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(f)
 }
 
-// alongAxis returns the factors of a primitive that works on the lines along an
-// axis one by one, and so needs the axis whole. The primitive has one argument
-// and `results` results, all of t's rank.
+// alongAxis returns the factors of a primitive processing each line along an axis
+// separately, requiring the axis to be whole. The primitive has one argument and
+// `results` results, all of t's rank.
 func alongAxis(t graph.Type, axis, results int) sharding.Factors {
 	f := sharding.Elementwise(t, 1, results, sharding.NotLinear)
 	if len(f.In[0]) > axis {
@@ -375,7 +375,7 @@ func (r argExtremeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 }
 
 // extremeOf returns the index of the first NaN of x or, if there is none, of the first
-// element that is equal to the largest, or to the smallest.
+// element equal to the largest, or to the smallest.
 func extremeOf[T float](op ops.Op, x []T) int {
 	pick := vector.Largest[T]
 	if op == ops.ArgMin {
@@ -398,8 +398,8 @@ func (r argExtremeOp) Doc() graph.Doc {
 // lastKey is the order key of a NaN.
 const lastKey = math.MaxUint64
 
-// orderKeys returns a function from an element's place to an integer in the
-// order of the elements: for floats -Inf .. Inf, NaN, all NaNs being equal.
+// orderKeys returns a function mapping an element's index to an integer preserving
+// the order of the elements: for floats -Inf .. Inf, NaN, all NaNs being equal.
 // signed puts -0 before 0; otherwise they are equal.
 func orderKeys(x array.Array, signed bool) func(i int) uint64 {
 	switch x.Type.DType {

@@ -10,13 +10,13 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// stopGradientOp returns its argument and passes no cotangent back.
+// stopGradientOp returns its argument without passing a cotangent back.
 type stopGradientOp struct{}
 
 var _ pointwise = stopGradientOp{}
 
-// StopGradient returns x, which differentiation treats as a constant: x receives
-// no cotangent through the result. Nothing is copied.
+// StopGradient returns x without copying it. Differentiation treats the result as a
+// constant, passing no cotangent to x.
 func StopGradient(x *graph.Value) *graph.Value { return graph.Apply1(stopGradientOp{}, x) }
 
 func (stopGradientOp) Name() string { return "stop_gradient" }
@@ -41,10 +41,10 @@ func (stopGradientOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "t[..]", Formula: "y = x", Notes: "Its derivative is 0."}
 }
 
-// shardingConstraintOp places its argument as Spec says.
+// shardingConstraintOp places its argument according to Spec.
 type shardingConstraintOp struct {
-	// Spec is a placement in the form that sharding.ParseSpec reads. "" means whole on
-	// every rank.
+	// Spec is a placement in the syntax of sharding.ParseSpec. "" means whole on every
+	// rank.
 	Spec string
 }
 
@@ -54,7 +54,7 @@ var _ primitive = shardingConstraintOp{}
 // named by dims[i]: "dp", "dp.ep" for two axes with the major one first, or "" for none.
 // Dimensions without an entry are whole, so ShardingConstraint(x) gathers x on every rank.
 // A last entry "{+dp}" or "{+dp+ep}" leaves sums over these axes pending: each rank keeps its own
-// summand, also in a result of the program. Axes missing in a mesh count as axes of size 1.
+// summand, even in a result of the program. Axes missing in a mesh count as axes of size 1.
 func ShardingConstraint(x *graph.Value, dims ...string) *graph.Value {
 	return graph.Apply1(shardingConstraintOp{sharding.Split(dims...).String()}, x)
 }
@@ -93,7 +93,7 @@ func (k shardingConstraintOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return in, nil
 }
 
-// LeavesPending marks a primitive that may leave a result of the program pending.
+// LeavesPending marks a primitive leaving results of the program pending.
 func (shardingConstraintOp) LeavesPending() {}
 
 // VJP places the cotangent like x.
@@ -120,7 +120,7 @@ func (k shardingConstraintOp) Shard(c *sharding.Context) (sharding.Decision, err
 	}
 	dec := sharding.Decision{In: []sharding.Spec{from}, Out: []sharding.Spec{to}}
 	if sharding.Free(from, to, c.Type(0)) == nil {
-		dec.In[0] = to // each rank makes its part of a constant or a broadcast
+		dec.In[0] = to // each rank computes its shard of a constant or a broadcast
 	}
 	return dec, nil
 }
