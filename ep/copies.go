@@ -110,27 +110,27 @@ func (c Copies) Index(first, order []int32) error {
 // results of Copies.Index. The queue of a replica is also in (t, k) order.
 type CopyIndex struct{ First, Order []int32 }
 
-// Place returns the replica for pair n of an expert's queue, and its place in the queue
-// of the replica.
-func (x CopyIndex) Place(expert, n int32) (copy, place int32) {
+// Place returns the replica for pair n of an expert's queue, and the pair's position in the
+// replica's queue.
+func (x CopyIndex) Place(expert, n int32) (copy, position int32) {
 	first := x.First[expert]
 	m := x.First[expert+1] - first
 	return x.Order[first+n%m], n / m
 }
 
-// Routing sets spread int32[T,K,2] to (replica, place in its queue) for each pair of
-// routing int32[T,K,2], which has (expert, place in its queue), and to (-1, -1) for pairs
-// without a row. It reads only the experts of routing: next int32[E] holds the places
-// from which the queues continue (see Before), and on return the places after these
+// Routing sets spread int32[T,K,2] to (replica, position in its queue) for each pair of
+// routing int32[T,K,2], holding (expert, position in its queue), and to (-1, -1) for pairs
+// without a row. It reads only the experts of routing: next int32[E] holds the positions
+// from which the queues continue (see Before), and on return the positions following these
 // tokens.
 func (x CopyIndex) Routing(spread, next, routing []int32) {
 	for i := 0; i < len(routing); i += 2 {
-		copy, place := int32(-1), int32(-1)
+		copy, position := int32(-1), int32(-1)
 		if e := routing[i]; e >= 0 {
-			copy, place = x.Place(e, next[e])
+			copy, position = x.Place(e, next[e])
 			next[e]++
 		}
-		spread[i], spread[i+1] = copy, place
+		spread[i], spread[i+1] = copy, position
 	}
 }
 
@@ -156,17 +156,17 @@ func (x CopyIndex) Table(spread, kept []int32) {
 		own := x.Order[x.First[e]:x.First[e+1]]
 		m, before := int32(len(own)), int32(0)
 		for s := range len(kept) / experts {
-			behind := before + kept[s*experts+e]
+			end := before + kept[s*experts+e]
 			for i, c := range own {
-				spread[s*copies+int(c)] = turns(behind, m, int32(i)) - turns(before, m, int32(i))
+				spread[s*copies+int(c)] = congruent(end, m, int32(i)) - congruent(before, m, int32(i))
 			}
-			before = behind
+			before = end
 		}
 	}
 }
 
-// turns returns the number of integers in [0, n) that are congruent to i modulo m.
-func turns(n, m, i int32) int32 {
+// congruent returns the number of integers in [0, n) congruent to i modulo m.
+func congruent(n, m, i int32) int32 {
 	count := n / m
 	if n%m > i {
 		count++

@@ -65,17 +65,17 @@ func Inverse(inverse, order []int32) {
 	}
 }
 
-// Order composes the orders of rows that stay on their rank: place[pair] is a pair's position among them, -1 for
-// none, and row order[position] of the zones is its row. It sets home[pair] to that row, and from and choice of a row to
-// the pair's token and its number among the k choices of the token. Elsewhere all three are -1.
-func Order(home, from, choice, place, order []int32, k int) {
+// Order composes position, the inverse of a SendOrder, with order, a RecvOrder, for rows staying on their rank. It sets
+// pairRow[pair] to the pair's row of the zones, from[row] to the row's token, and choice[row] to the number of its pair
+// among the token's k choices. Other elements are -1.
+func Order(pairRow, from, choice, position, order []int32, k int) {
 	for i := range from {
 		from[i], choice[i] = -1, -1
 	}
-	for pair, j := range place {
-		if home[pair] = j; j >= 0 {
+	for pair, j := range position {
+		if pairRow[pair] = j; j >= 0 {
 			row := order[j]
-			home[pair], from[row], choice[row] = row, int32(pair/k), int32(pair%k)
+			pairRow[pair], from[row], choice[row] = row, int32(pair/k), int32(pair%k)
 		}
 	}
 }

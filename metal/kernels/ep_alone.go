@@ -5,8 +5,8 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// epAlone places a rank's pairs among the rank's own pairs if nothing can be dropped and choices
-// travel with the rows, and rounds the counts of all up to whole zones.
+// epAlone assigns positions among a rank's own pairs, if nothing can be dropped and rows carry their
+// choices. It also rounds the counts of all ranks up to the alignment.
 func epAlone() Kernel {
 	return Kernel{
 		Name: "ep_alone", Serves: []ops.Op{ops.EPPrepareAlone, ops.EPPadded}, Primitives: []string{"ep_prepare"},

@@ -40,19 +40,19 @@ func inlineProgram(in *Instr) (*Program, error) {
 	return packInlineProgram(in, layer)
 }
 
-// travelers is a group whose rows travel with their choices.
-type travelers struct {
+// segmentGroup is a group of ranks exchanging rows followed by their choices.
+type segmentGroup struct {
 	tokens        []int // of each member
 	segment       int   // rows
 	split, params Arg   // see ep_inline.metal
 }
 
-// travelersOf returns the rank's group, given the routing of the rank's tokens and the rows on the
+// segmentGroupOf returns the rank's group, given the routing of the rank's tokens and the rows on the
 // wire.
-func travelersOf(in *Instr, layer primitives.DispatchOp, routing, wire Operand) (*travelers, error) {
+func segmentGroupOf(in *Instr, layer primitives.DispatchOp, routing, wire Operand) (*segmentGroup, error) {
 	b := &in.plan.Bufs[routing.Buf]
 	axes, batch, k := b.Spec.At(0), b.Global.Shape[0], b.Global.Shape[1]
-	cuts, g := in.Mesh.Cuts(axes, batch), &travelers{}
+	cuts, g := in.Mesh.Cuts(axes, batch), &segmentGroup{}
 	group, member := layer.Group(in.Mesh, in.Rank(), axes)
 	n := len(group.Sources)
 	if 4*(3*n+1) > maxBytes {
@@ -74,7 +74,7 @@ func travelersOf(in *Instr, layer primitives.DispatchOp, routing, wire Operand) 
 func packInlineProgram(in *Instr, layer primitives.DispatchOp) (*Program, error) {
 	last := len(in.Args) - 1
 	routing, wire := in.Args[last], in.Results[0]
-	g, err := travelersOf(in, layer, routing, wire)
+	g, err := segmentGroupOf(in, layer, routing, wire)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func packInlineProgram(in *Instr, layer primitives.DispatchOp) (*Program, error)
 }
 
 func arrivedProgram(in *Instr, layer primitives.DispatchOp) (*Program, error) {
-	g, err := travelersOf(in, layer, in.Args[1], in.Args[0])
+	g, err := segmentGroupOf(in, layer, in.Args[1], in.Args[0])
 	if err != nil {
 		return nil, err
 	}

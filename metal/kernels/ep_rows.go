@@ -161,8 +161,8 @@ func rowsProgram(in *Instr) (*Program, error) {
 	return placeProgram(in)
 }
 
-// placeProgram copies rows, or their weights alone, to the zones of experts: packed rows, or tokens, whose weights are an
-// array of their own.
+// placeProgram copies rows, or their weights alone, into expert order: packed rows, or tokens with weights in a separate
+// array.
 func placeProgram(in *Instr) (*Program, error) {
 	x, y, packed := in.Args[0].Type, in.Results[0].Type, in.plan.Bufs[in.Args[0].Buf].Packed
 	rows, items, n, stride := y.Shape[0], min(y.Shape[0], in.Args[1].Type.Len()), len(in.Results), x.Shape[1]*x.DType.Size()

@@ -2,7 +2,7 @@ package kernels
 
 import "github.com/gomoe/gomoe/lowering/ops"
 
-// epSlots lists the rows of the zones that each row which has arrived fills.
+// epSlots lists the rows of the zones filled by each received row.
 func epSlots() Kernel {
 	return Kernel{
 		Name: "ep_slots", Serves: []ops.Op{ops.EPSlots}, Primitives: []string{"ep_dispatch", "ep_combine"},

@@ -44,8 +44,8 @@ func tableProgram(in *Instr) (*Program, error) {
 	}}}, nil
 }
 
-// tokenAxes returns the axes splitting the tokens whose pairs ep_table counts: the axes of the
-// ep_prepare, or of the journey or passage, reading the table.
+// tokenAxes returns the axes splitting the tokens, given the table of their pairs: the axes of the
+// ep_prepare, ep_journey or ep_passage reading the table.
 func (in *Instr) tokenAxes() (axes []string, ok bool) {
 	p, table := in.plan, in.Root(in.Results[0].Buf)
 	for i := range p.Instrs {
