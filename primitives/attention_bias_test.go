@@ -12,7 +12,7 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// A query whose bias is -Inf for all keys that it sees gives nothing to the bias's derivative.
+// A query with a bias of -Inf for all keys it sees contributes nothing to the bias's derivative.
 func TestAttentionBiasGradNothingSeen(t *testing.T) {
 	inf := math.Inf(-1)
 	for _, p := range []primitives.AttentionParams{{Full: true}, {}, {Window: 1}} {

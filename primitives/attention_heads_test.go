@@ -81,7 +81,7 @@ func TestAttentionFewHeadsOfKeys(t *testing.T) {
 			}
 		}
 	}
-	// Keys that are split where they cannot be are an error that says what to do.
+	// Splitting keys where they cannot be split is an error naming the remedy.
 	p, err := gomoe.Parse("heads", "program p(q f32[1,2,6,4], k f32[1,2,3,4]) {\n out, lse = attention(q, k, k)\n return out\n}")
 	require.NoError(t, err)
 	mesh, err := sharding.ParseMesh("tp=2")

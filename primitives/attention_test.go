@@ -134,7 +134,7 @@ func TestAttentionAsLoops(t *testing.T) {
 					return []*graph.Value{out, lse}
 				})
 				out, lse := attended(op, in)
-				if op.Lengths && !stored.IsBlock() { // what is not filled must not matter
+				if op.Lengths && !stored.IsBlock() { // unused keys must not matter
 					for _, name := range []string{"k", "v"} {
 						x := in[name].Float64s()
 						for i := range x {

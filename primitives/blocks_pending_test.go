@@ -12,8 +12,8 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// A pending sum is added before it is rounded to int8. With whole numbers, whose sums are
-// exact, several ranks have the bits of one.
+// A pending sum is added before rounding it to int8. Sums of whole numbers are
+// exact, so several ranks have the bits of one.
 func TestBlocksRoundSums(t *testing.T) {
 	p, err := gomoe.Parse("sums", `program p(x f32[6,4], k f32[4,64], w q8_0[10,64]) {
 	y = dot_general(x, k) lhs_contract=[1] rhs_contract=[0]

@@ -228,7 +228,7 @@ func placedAlike(t *testing.T, q *graph.Program, in map[string]array.Array) (acc
 	return accepted
 }
 
-// A row has the same bits however many are beside it.
+// A row has the same bits for any number of other rows.
 func TestBlocksRows(t *testing.T) {
 	for _, d := range quant.Types() {
 		n, _ := d.Block()
@@ -245,7 +245,7 @@ func TestBlocksRows(t *testing.T) {
 	}
 }
 
-// A token of a layer with experts has the same bits however many are beside it.
+// A token of a layer with experts has the same bits for any number of other tokens.
 func TestGroupedBlocksRows(t *testing.T) {
 	run := func(tokens int) []float32 {
 		return runRows(t, groupedProgram(graph.Q4_K, "f32", tokens, 512, 20, true))
@@ -258,7 +258,7 @@ func TestGroupedBlocksRows(t *testing.T) {
 	}
 }
 
-// runRows runs a program on inputs whose beginnings do not depend on their length.
+// runRows runs a program on inputs beginning with the same elements for any length.
 func runRows(t *testing.T, src string) []float32 {
 	t.Helper()
 	p, err := gomoe.Parse("rows", src)

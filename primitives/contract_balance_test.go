@@ -14,8 +14,8 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// balanced is two layers, one behind the other, and the mean of their balance losses, which
-// models compute behind the last layer.
+// balanced is two layers, one after the other, and the mean of their balance losses, which
+// models compute after the last layer.
 func balanced(t *testing.T, l primitives.PrepareOp, tokens, h, k int) *graph.Program {
 	return trace(t, func(tr *graph.Tracer) []*graph.Value {
 		x, router := tr.Input("x", graph.F32, tokens, h), tr.Input("router", graph.F32, h, l.Experts)
@@ -33,9 +33,9 @@ func balanced(t *testing.T, l primitives.PrepareOp, tokens, h, k int) *graph.Pro
 	})
 }
 
-// A balance loss needs the loads of the experts, which are the sum of what each rank counts. The
+// A balance loss needs the loads of the experts, the sums of the ranks' counts. The
 // rows do not wait for them: layers have their two exchanges each, the loads of all layers are
-// one sum, and the losses one number for each token, with those of all layers beside each other.
+// one sum, and the losses one number for each token, stored for all layers in one array.
 func TestContractBalanceLossExchanges(t *testing.T) {
 	const tokens, h, e, k = 8, 6, 4, 2
 	l := primitives.PrepareOp{Experts: e}
@@ -44,7 +44,7 @@ func TestContractBalanceLossExchanges(t *testing.T) {
 		op   primitives.PrepareOp
 		want []string
 	}{
-		// The second layer's counts lie 64 bytes behind those of the first.
+		// The second layer's counts are stored 64 bytes after the first layer's.
 		{spread{mesh: "ep=4", tokens: "ep"}, l, []string{"all_to_all ep 264 B ep_dispatch", "all_to_all ep 96 B ep_combine",
 			"all_to_all ep 264 B ep_dispatch", "all_to_all ep 96 B ep_combine", "all_sum ep 80 B ep_prepare", "all_gather ep 16 B reduce_sum"}},
 		{spread{mesh: "dp=2,ep=2", tokens: "dp.ep"}, l, []string{"all_to_all ep 88 B ep_dispatch", "all_to_all ep 96 B ep_combine",
@@ -62,7 +62,7 @@ func TestContractBalanceLossExchanges(t *testing.T) {
 	}
 }
 
-// Loads, losses and results are those of one rank to the bit, on every mesh, also where ranks
+// Loads, losses and results match one rank bit for bit, on every mesh, also where ranks
 // have different numbers of tokens or none, and gradients are close.
 func TestContractBalanceLossBits(t *testing.T) {
 	const h, k = 4, 2

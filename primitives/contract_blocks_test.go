@@ -194,7 +194,7 @@ func TestContractBlocksRoundAlike(t *testing.T) {
 	}
 }
 
-// A trap is that of the whole batch: no block hides it, and none makes it.
+// A trap concerns the whole batch: no block hides it, and none causes it.
 func TestContractBlocksTrap(t *testing.T) {
 	p := newProblem(rng(1), primitives.PrepareOp{Experts: 4, Capacity: 5, Trap: true, Label: "first"}, 24, 1)
 	s := spread{mesh: "ep=2", tokens: "ep"}

@@ -16,7 +16,7 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// routed is a whole MoE layer: a router, whose logits are x times its weights,
+// routed is a whole MoE layer: a router with logits x times its weights,
 // and linear experts.
 func routed(l primitives.PrepareOp, x, router, kernel *graph.Value, k int) *graph.Value {
 	logits := primitives.ConvertElementType(primitives.MatMul(x, router), graph.F32)

@@ -63,7 +63,7 @@ func TestContractUnevenColumns(t *testing.T) {
 	}
 }
 
-// Rows that travel home in 8 bits have one scale for each block of 128 columns, however the columns are split between
+// Rows returning in 8 bits have one scale for each block of 128 columns, however the columns are split between
 // blocks. They are not cut within a block.
 func TestContractColumnsIn8Bits(t *testing.T) {
 	const tokens, k, experts = 12, 2, 4
@@ -100,7 +100,7 @@ func TestContractColumnsIn8Bits(t *testing.T) {
 	}
 }
 
-// homeWeights is a program in which rows come home with weights, and whose result depends on those of every rank.
+// homeWeights is a program combining rows with weights. Its result depends on the weights of every rank.
 func homeWeights(t *testing.T, layer primitives.PrepareOp, d graph.DType, tokens, hidden int) *graph.Program {
 	return trace(t, func(tr *graph.Tracer) []*graph.Value {
 		route := primitives.Prepare(layer, tr.Input("idx", graph.I32, tokens, 2))
@@ -112,7 +112,7 @@ func homeWeights(t *testing.T, layer primitives.PrepareOp, d graph.DType, tokens
 	})
 }
 
-// sameOnColumns compares p, the columns of whose rows are split over dp, with one rank.
+// sameOnColumns compares p, splitting the columns of its rows over dp, with one rank.
 func sameOnColumns(t *testing.T, s spread, p *graph.Program, r *rand.Rand, in arrays) {
 	t.Helper()
 	for _, v := range p.In {

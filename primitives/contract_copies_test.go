@@ -14,8 +14,8 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// copied is the problem's layer with copies of its experts, whose number the program knows.
-// Its weights are those of the experts.
+// copied is the problem's layer with a fixed number of replicas of its experts.
+// It takes the weights of the experts.
 func (p *problem) copied(t *testing.T, s spread, d graph.DType, copies int, more func(r primitives.Prepared) []*graph.Value) *graph.Program {
 	l := p.layer
 	l.Axis, l.Exchange = s.axis, s.exchange
@@ -77,7 +77,7 @@ func spreadsOf(uneven bool) []spread {
 
 // A layer with copies of its experts drops the same pairs and has the same bits as without
 // copies on one rank, and the same gradients, which are exact as all numbers are small
-// integers. Each pair goes to the copy whose turn it is.
+// integers. The replicas of an expert take turns.
 func TestContractCopies(t *testing.T) {
 	for _, c := range []struct {
 		tokens, experts, capacity int

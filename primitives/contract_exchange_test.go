@@ -24,7 +24,7 @@ import (
 )
 
 // counter counts the bytes that ranks contribute to all_to_all, by the number of the
-// exchange, also what stays on the rank.
+// exchange, including rows staying on the rank.
 type counter struct {
 	collective.Communicator
 	sum *[8]atomic.Int64
@@ -130,7 +130,7 @@ func TestContractARowTravelsOncePerRank(t *testing.T) {
 	}
 }
 
-// With exchange=sum the results are those of one rank where sums of numbers are exact, on
+// With exchange=sum the results match one rank if sums of numbers are exact, on
 // every mesh, forward and backward, whatever is dropped and however zones are aligned; and
 // with the rows in any type.
 func TestContractSumsOfRanks(t *testing.T) {

@@ -192,7 +192,7 @@ func TestContractConstantCotangents(t *testing.T) {
 	})
 }
 
-// Weights that are applied before the experts, after them, or at the token's home give
+// Weights applied before the experts, after them, or on the token's rank give
 // the same layer with the same gradient.
 func TestContractEarlyAndLateWeights(t *testing.T) {
 	p := newProblem(rng(9), primitives.PrepareOp{Experts: 12, Capacity: 4}, 12, 2)

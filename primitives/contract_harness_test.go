@@ -34,7 +34,7 @@ import (
 // spread is one way to place a layer on a mesh.
 type spread struct {
 	mesh     string
-	tokens   string // the axes that split what has a row per token
+	tokens   string // the axes splitting arrays with a row per token
 	axis     string // the experts' axis, "" for ep
 	exchange ep.Exchange
 }
@@ -247,7 +247,7 @@ type problem struct {
 	g             []float64
 
 	receiver func(token, expert int) int // the rank that gets a token's row; nil if none travels
-	of       copiesOf                    // copies of experts, to which rows go then; nil if there are none
+	of       copiesOf                    // replicas of experts, receiving the rows; nil if there are none
 }
 
 func newProblem(r *rand.Rand, l primitives.PrepareOp, tokens, k int) *problem {
@@ -362,7 +362,7 @@ func (p *problem) program(t *testing.T, s spread, d graph.DType) *graph.Program 
 	})
 }
 
-// experts is a layer of linear experts whose weights travel with the tokens.
+// experts is a layer of linear experts dispatching weights with the tokens.
 func experts(r primitives.Prepared, x, w, kernel *graph.Value) *graph.Value {
 	rows, rw := primitives.DispatchWeighted(r, x, w)
 	return primitives.Combine(r, weighted(primitives.GroupedMatMul(r, rows, kernel), rw))

@@ -121,7 +121,7 @@ func TestContractWhereChoicesTravel(t *testing.T) {
 	}
 }
 
-// A layer whose choices travel with its rows has the bits of one whose choices are gathered
+// A layer sending choices with its rows has the bits of a layer gathering its choices
 // before, on every mesh, with any number of tokens, with both exchanges, forward and backward,
 // and with rows of all types.
 func TestContractInlineBits(t *testing.T) {

@@ -110,7 +110,7 @@ func identity(l primitives.PrepareOp, d graph.DType, shape []int, k, h int) func
 	}
 }
 
-// Tokens come home as they left, bit for bit, in every float type: identity
+// Tokens return unchanged, bit for bit, in every float type: identity
 // experts with weights 1/K, for even and skewed routing, with tokens of one and
 // of two batch dimensions and for every alignment.
 func TestContractIdentityRoundTrip(t *testing.T) {
@@ -148,7 +148,7 @@ func TestContractIdentityRoundTrip(t *testing.T) {
 	}
 }
 
-// Without weights, a token comes home as the sum of its choices: K times itself, or
+// Without weights, combine returns the sum of a token's choices: K times itself, or
 // zeros for a token without choices. Token values are exact in bf16.
 func TestContractCombineAddsWithoutWeights(t *testing.T) {
 	const tokens, h = 12, 5

@@ -22,7 +22,7 @@ import (
 )
 
 // crossing counts the bytes that ranks send to ranks of other machines in all_to_all, by the
-// number of the exchange. Ranks i·each and those behind are machine i.
+// number of the exchange. Machine i consists of the ranks from i·each on.
 type crossing struct {
 	collective.Communicator
 	each int
@@ -82,7 +82,7 @@ func crossed(t *testing.T, s spread, each int, p *graph.Program, in arrays) []in
 }
 
 // Where the mesh has machines, a row goes once to each machine that has experts for its token, and
-// within the machine on to their ranks. Sums come home the same way, one from each machine. Without
+// within the machine on to their ranks. Sums return the same way, one from each machine. Without
 // machines it is one for each rank.
 func TestContractARowTravelsOncePerMachine(t *testing.T) {
 	const tokens, hidden, e, k, machines, each = 48, 64, 24, 6, 3, 2
@@ -126,7 +126,7 @@ func TestContractARowTravelsOncePerMachine(t *testing.T) {
 	require.Less(t, 3*toMachines, 2*toRanks)
 }
 
-// The plan of a layer whose rows travel through machines has an exchange between machines and one
+// The plan of a layer sending rows through machines has an exchange between machines and one
 // within, forward and backward.
 func TestContractMachinesExchanges(t *testing.T) {
 	const tokens, h, f, e, k = 16, 6, 3, 8, 2
@@ -171,8 +171,8 @@ func TestContractMachinesExchanges(t *testing.T) {
 	require.NotContains(t, plan.String(), ":machine")
 }
 
-// A layer whose rows travel through machines has the bits of one whose rows go straight to their
-// ranks where a row comes home for each pair, and is close to it where sums do: with any number of
+// A layer sending rows through machines has the bits of a layer sending rows straight to their
+// ranks if one row per pair returns, and is close to it if sums return: with any number of
 // tokens, rows of any type and on the wire, a capacity, a limit of rows, alignment, copies of
 // experts, and ranges of experts.
 func TestContractMachinesBits(t *testing.T) {

@@ -64,7 +64,7 @@ func TestContractDrops(t *testing.T) {
 	}
 }
 
-// A token whose choices are all dropped gives zeros and gets no gradient. Ranks without
+// A token with all choices dropped gives zeros and gets no gradient. Ranks without
 // any row left take part in all exchanges.
 func TestContractTokensDroppedWhole(t *testing.T) {
 	l := primitives.PrepareOp{Experts: 12, Capacity: 1}

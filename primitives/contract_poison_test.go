@@ -34,7 +34,7 @@ func (forgetful) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}})
 }
 
-// These tests rely on poison, which shows in every type what a kernel leaves unwritten.
+// These tests rely on poison, marking unwritten elements in every type.
 func TestContractPoisonShows(t *testing.T) {
 	for _, d := range []graph.DType{graph.F32, graph.F64, graph.F16, graph.BF16, graph.I32, graph.I64} {
 		p := trace(t, func(tr *graph.Tracer) []*graph.Value {
@@ -100,7 +100,7 @@ func (peek) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 
 // The rows that fill up experts' zones are zero after dispatch, after a row-wise
 // primitive that does not map zero to zero, and after the grouped matmul, forward and
-// backward, on a session whose memory other routings have used.
+// backward, on a session reusing the memory of other routings.
 func TestContractRowsPastCountsAreZero(t *testing.T) {
 	for _, align := range []int{0, 4} {
 		l := primitives.PrepareOp{Experts: 12, Align: align}
@@ -248,7 +248,7 @@ func TestContractNaNStaysWithItsToken(t *testing.T) {
 }
 
 // A thousand steps of one session, each with another routing than the last, do
-// not wait for anything that an earlier step left behind, with one processor.
+// not wait for the remains of an earlier step, with one processor.
 func TestContractThousandSteps(t *testing.T) {
 	defer goruntime.GOMAXPROCS(goruntime.GOMAXPROCS(1))
 	p := newProblem(rng(7), primitives.PrepareOp{Experts: 12, Align: 2}, 12, 2)

@@ -41,7 +41,7 @@ func (s spread) receivers(t *testing.T, tokens, experts int) func(token, expert 
 
 // A rank accepts its first rows in the order of the batch. A token has the sum of the choices
 // that are left, every gradient of a dropped pair is 0, and the drops are counted, on every
-// mesh, with both exchanges, and beside a capacity per expert.
+// mesh, with both exchanges, and combined with a capacity per expert.
 func TestContractReceive(t *testing.T) {
 	const tokens = 24
 	for i, l := range []primitives.PrepareOp{

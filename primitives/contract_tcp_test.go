@@ -29,7 +29,7 @@ type sent struct{ messages, bytes atomic.Int64 }
 // since returns the messages and the bytes since the last call.
 func (s *sent) since() (messages, bytes int64) { return s.messages.Swap(0), s.bytes.Swap(0) }
 
-// countedSite is a site whose connections count what is written to them.
+// countedSite is a site with connections counting the bytes written.
 type countedSite struct {
 	link.Site
 	sent *sent
@@ -57,7 +57,7 @@ func (c countedConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// overTCP returns the communicators of n ranks that tcp joins, and what they send.
+// overTCP returns the communicators of n ranks joined by tcp, and the bytes they send.
 func overTCP(t *testing.T, n int) ([]collective.Communicator, *sent) {
 	t.Helper()
 	count, links, errs := new(sent), make([]link.Link, n), make([]error, n)

@@ -84,7 +84,7 @@ func TestContractUnevenSecondDerivatives(t *testing.T) {
 			})
 		}
 		p := newProblem(rng(c.tokens), l, c.tokens, 2)
-		in := p.arrays(graph.F64) // small integers, whose sums are exact in any order
+		in := p.arrays(graph.F64) // small integers, with exact sums in any order
 		want := spread{}.run(t, second(spread{}), in)
 		zeros := make([]float64, want[0].Type.Len())
 		require.NotEqual(t, zeros, want[0].Float64s())
@@ -110,7 +110,7 @@ func TestContractUnevenTrap(t *testing.T) {
 	}
 }
 
-// Each rank has memory for its own part: the plan says what each has.
+// Each rank has memory for its own part, as the plan states.
 func TestContractUnevenParts(t *testing.T) {
 	p := newProblem(rng(1), primitives.PrepareOp{Experts: 6}, 7, 3)
 	s := spread{mesh: "ep=4", tokens: "ep"}
@@ -150,7 +150,7 @@ func TestContractRangesOfOtherExperts(t *testing.T) {
 	require.ErrorContains(t, err, "contract_harness_test.go:")
 }
 
-// One program may have layers whose experts lie on different axes.
+// One program may have layers with experts on different axes.
 func TestContractLayersOnSeveralAxes(t *testing.T) {
 	layer := func(axis string, experts int) *problem {
 		return newProblem(rng(experts), primitives.PrepareOp{Experts: experts, Capacity: 4, Axis: axis}, 7, 2)

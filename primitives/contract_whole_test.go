@@ -53,7 +53,7 @@ func TestContractWholeTokens(t *testing.T) {
 	}
 }
 
-// Sums of ranks may travel in bf16 or f16: the error is that of rounding each rank's sum.
+// Sums of ranks may be sent in bf16 or f16: the error comes from rounding each rank's sum.
 func TestContractWholeTokensOnTheWire(t *testing.T) {
 	p := newProblem(rng(4), primitives.PrepareOp{Experts: 12, Exchange: ep.Sum}, 7, 3)
 	for _, d := range []graph.DType{graph.F32, graph.F64, graph.BF16} {
@@ -103,7 +103,7 @@ func TestContractWholeTokensStay(t *testing.T) {
 	}
 }
 
-// Rows come home with every bit: zeros keep their sign, and NaNs their payload.
+// Combine preserves every bit: zeros keep their sign, and NaNs their payload.
 func TestContractWholeTokensKeepBits(t *testing.T) {
 	bits := []uint32{0x80000000, 0x7fc12345, 0xffc00001, 0x00000001, 0x80000001, 0x7f800000, 0xff800000, 0}
 	w := array.New(graph.T(graph.F32, 4, 2))
@@ -128,7 +128,7 @@ func TestContractWholeTokensKeepBits(t *testing.T) {
 }
 
 // Tokens and routing decide together: if one of them is split over the experts' axis, the
-// rows are dispatched. A constant that stands for rows then lies like the rows beside it.
+// rows are dispatched. Constant rows are then placed like the other rows.
 func TestContractWholeRoutingOfSplitTokens(t *testing.T) {
 	prog := parse(t, `program p(x f32[8,4], idx i32[8,1], k f32[4,4,4]) {
 	r, drop, n, pad, demand = ep_prepare(idx) experts=4
@@ -181,7 +181,7 @@ func TestContractExchangeMistakes(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		require.ErrorContains(t, err, line+": ")
 	}
-	// The rows of one layer come home in one way.
+	// The rows of one layer return in one way.
 	_, err := gomoe.Compile(t.Context(), parse(t, `program p(x f32[8,4], q i32[8,1,2]) {
 	rows = ep_dispatch(x, q) experts=4
 	y = ep_combine(rows, q) experts=4 exchange="sum"

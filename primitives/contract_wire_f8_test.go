@@ -102,7 +102,7 @@ func TestContractHomeIn8Bits(t *testing.T) {
 				require.Equal(t, d, got.Type.DType)
 				require.True(t, inBounds(what, got, in["x"].Float64s(), s, wire), what)
 				back := s.run(t, pullback(t, prog), in)
-				if s.exchange == ep.Rows { // cotangents are not rounded on their way home
+				if s.exchange == ep.Rows { // cotangents are not rounded on the return path
 					sameBits(t, what+", gradient of tokens", back[0], plain[0])
 				} else { // sums of ranks are rounded to the rows' type, which in 8 bits would be to 1/16
 					most := 0.0

@@ -12,7 +12,7 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// Of a row that comes home in 8 bits with a NaN or an infinity, the block that has it is NaN, and no other
+// If a row returning in 8 bits has a NaN or an infinity, its block is NaN, and no other
 // block, of no token.
 func TestContractHomeIn8BitsNaN(t *testing.T) {
 	const tokens, k, experts, hidden, block = 6, 2, 12, 256, 128

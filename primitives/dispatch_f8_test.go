@@ -17,7 +17,7 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// quantised returns what QuantizeF8 and DequantizeF8 make of x.
+// quantised returns x after QuantizeF8 and DequantizeF8.
 func quantised(t *testing.T, x array.Array, d graph.DType, block int) (codes, scales, back array.Array) {
 	t.Helper()
 	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
@@ -196,7 +196,7 @@ func TestDispatchF8(t *testing.T) {
 	}
 }
 
-// The plan shows what rows in 8 bits cost on the wire: H + H/32 bytes each instead of 4·H.
+// The plan shows the bytes of rows sent in 8 bits: H + H/32 each instead of 4·H.
 func TestDispatchF8Bytes(t *testing.T) {
 	const tokens, choices, hidden = 16, 2, 256
 	m, err := sharding.ParseMesh("ep=2")
@@ -223,7 +223,7 @@ func TestDispatchF8Bytes(t *testing.T) {
 		}
 		return all, first
 	}
-	// The way home is the same. On the way there, rows have 3 bytes in 4 less, and scales.
+	// The return path is the same. Dispatched rows save 3 bytes of 4, and have scales.
 	plain, there := sent(false)
 	narrow, _ := sent(true)
 	rows := there / (4 * hidden)
@@ -232,7 +232,7 @@ func TestDispatchF8Bytes(t *testing.T) {
 	}
 }
 
-// Two layers may send rows in 8 bits in one program, whose text is read back.
+// Two layers of a program may send rows in 8 bits, and its text is read back.
 func TestDispatchF8Twice(t *testing.T) {
 	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
 		l := primitives.Prepare(primitives.PrepareOp{Experts: 4}, tr.Input("idx", graph.I32, 8, 2))

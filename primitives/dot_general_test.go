@@ -293,7 +293,7 @@ func collectives(t *testing.T, p *graph.Program, cfg gomoe.Config) []string {
 
 // TestMegatron splits a block of two linear layers by columns and then by rows:
 // the plan has the exchanges of Megatron-LM (Shoeybi et al. 2019, section 3) and
-// no others, and its results are those of one rank.
+// no others, and its results match one rank.
 func TestMegatron(t *testing.T) {
 	const block = " a = dot_general(%s, w1) lhs_contract=[1] rhs_contract=[0]\n h = exp(a)\n z = dot_general(h, w2) lhs_contract=[1] rhs_contract=[0]\n%s\n}"
 	head := "program p(x f32[8,6], w1 f32[6,12], w2 f32[12,6]) {\n"

@@ -126,7 +126,7 @@ func BenchmarkElementwise(b *testing.B) {
 	}
 }
 
-// benchKernels times those kernels of a program for one rank whose names pass.
+// benchKernels times the kernels with passing names of a program for one rank.
 func benchKernels(b *testing.B, p *graph.Program, pass func(name string) bool) {
 	plan, err := gomoe.Compile(b.Context(), p, gomoe.Config{})
 	require.NoError(b, err)

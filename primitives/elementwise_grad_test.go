@@ -16,7 +16,7 @@ func gradients(t *testing.T, f func(x []*graph.Value) *graph.Value, in ...array.
 	return compute(t, func(x []*graph.Value) []*graph.Value { return vjp.Gradients(primitives.ReduceSum(f(x)), x...) }, in...)
 }
 
-// TestGradientsAtKinks compares with what jax.grad gives.
+// TestGradientsAtKinks compares with jax.grad.
 func TestGradientsAtKinks(t *testing.T) {
 	for _, c := range []struct {
 		name     string

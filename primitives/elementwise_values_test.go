@@ -111,7 +111,7 @@ func TestUnaryValues(t *testing.T) {
 	}
 }
 
-// The expected numbers are those of jax.lax in f64.
+// The expected numbers come from jax.lax in f64.
 func TestUnaryAccuracy(t *testing.T) {
 	x := []float64{-3, -1e-9, -0.5, 0.3, 1e-9, 2.75, 30}
 	for _, c := range []struct {

@@ -58,7 +58,7 @@ func TestEmptyAxis(t *testing.T) {
 	}
 }
 
-// summed is the program that adds up the squares of what body makes of x.
+// summed is the program adding up the squares of body's result for x.
 func summed(t *testing.T, body, d, shape string) *graph.Program {
 	t.Helper()
 	head := fmt.Sprintf("program p(x %s[%s]) {\n y = %s\n", d, shape, body)

@@ -6,10 +6,9 @@ import (
 	"testing"
 )
 
-// However the work is cut, every unit of every expert with rows is done once, from the
-// row where the expert's zone begins. A piece is small only if the expert's work
-// is small.
-func TestZones(t *testing.T) {
+// For every cut of the work, each unit of each expert with rows is done once, starting at
+// the expert's first row. A piece is small only if the expert's work is small.
+func TestExpertWork(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		z := expertWork{make([]int32, 1+rng.IntN(6)), rng.IntN(5), rng.IntN(2) * rng.IntN(90)}

@@ -175,7 +175,7 @@ func checkJoins(t *testing.T, a *sharding.Assignment, path string) {
 	goldenText(t, path, b.String())
 }
 
-// An instruction whose result is read twice stays in the plan if a join takes one of its readers,
+// An instruction with two readers stays in the plan if a join takes one of them,
 // also if the other one reads a view of the result.
 func TestJoinsKeepWhatIsReadTwice(t *testing.T) {
 	const tokens, hidden, k, experts = 6, 3, 2, 4

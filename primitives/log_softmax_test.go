@@ -12,7 +12,7 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// The logarithm of the sum is not lost beside a large element.
+// The logarithm of the sum is not lost next to a large element.
 func TestLogSoftmaxLarge(t *testing.T) {
 	for d, large := range map[graph.DType]float64{graph.F32: 1e17, graph.F64: 1e17, graph.BF16: 1e20} {
 		for _, n := range []int{3, 40} {

@@ -42,7 +42,7 @@ func TestPlacements(t *testing.T) {
 						continue
 					}
 					cfg := gomoe.Config{Mesh: m, Place: place}
-					cfg.Poison = true // makes what a kernel leaves unwritten NaN
+					cfg.Poison = true // turns unwritten elements into NaN
 					plan, got, err := planned(ctx, q, cfg, args)
 					if plan == nil {
 						require.ErrorAs(t, err, &refused, "%s: placement %v refused without a source line", r.line, place)

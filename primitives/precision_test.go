@@ -122,7 +122,7 @@ func TestPrecisionOfExperts(t *testing.T) {
 	want := run("", "ep=1")
 	for _, c := range []struct {
 		precision   string
-		least, most float64 // of what results and gradients are off by
+		least, most float64 // errors of results and gradients
 	}{{primitives.HighPrecision, 1e-7, 1e-4}, {primitives.DefaultPrecision, 1e-4, 3e-2}} {
 		one, two := run(c.precision, "ep=1"), run(c.precision, "ep=2")
 		if !array.Equal(one[1], two[1]) {
@@ -137,7 +137,7 @@ func TestPrecisionOfExperts(t *testing.T) {
 	}
 }
 
-// A precision is written in a program's text, is kept by gradients, and has an error if it is unknown or beside a tree.
+// A precision is written in a program's text, is kept by gradients, and is an error if it is unknown or combined with a tree.
 func TestPrecisionText(t *testing.T) {
 	p, err := graph.Trace("p", func(tr *graph.Tracer) []*graph.Value {
 		return []*graph.Value{primitives.ReduceSum(primitives.MatMulAt(primitives.HighPrecision, tr.Input("x", graph.F32, 3, 4), tr.Input("y", graph.F32, 4, 5)))}

@@ -97,7 +97,7 @@ func TestRandomMesh(t *testing.T) {
 	}
 }
 
-// The keys are those of JAX 0.10.2.
+// The keys come from JAX 0.10.2.
 func TestRandomKeys(t *testing.T) {
 	p, err := graph.Trace("p", func(tr *graph.Tracer) []*graph.Value {
 		step := tr.Input("step", graph.I64)

@@ -17,7 +17,7 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// scaledCase has weights [e,n,k] in 8 bits with their scales, and what they stand for.
+// scaledCase has weights [e,n,k] in 8 bits with their scales, and the decoded weights.
 type scaledCase struct {
 	e, n, k   int
 	w, scales array.Array

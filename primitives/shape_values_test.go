@@ -24,7 +24,7 @@ type shapeCase struct {
 	out  []int
 }
 
-// The values are those of jax.numpy and jax.lax.
+// The values come from jax.numpy and jax.lax.
 func shapeCases() []shapeCase {
 	scalar := func(t *graph.Tracer, x float64, d graph.DType) *graph.Value {
 		return t.Apply(graph.FullOp{Value: x, DType: d})[0]
@@ -95,7 +95,7 @@ func TestShapeValues(t *testing.T) {
 	}
 }
 
-// TestShapeBits moves elements whose bits arithmetic would change: NaNs with a
+// TestShapeBits moves elements with bits that arithmetic would change: NaNs with a
 // payload and negative zeros.
 func TestShapeBits(t *testing.T) {
 	p, err := gomoe.Parse("bits", "program p(x f32[2,3]) {\n a = transpose(x) permutation=[1,0]\n b = rev(a) dimensions=[0]\n c = reshape(b) shape=[6]\n i = iota() dtype=i32 shape=[6]\n d = gather(c, i)\n return d\n}")

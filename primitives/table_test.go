@@ -47,7 +47,7 @@ type row struct {
 	// reassociates marks results that may differ in the last bits between
 	// meshes, being sums over a split axis.
 	reassociates bool
-	// whole marks primitives whose placements never split anything.
+	// whole marks primitives that no placement splits.
 	whole bool
 	// once leaves the second derivative out, with the reason.
 	once string
@@ -355,7 +355,7 @@ func TestElementTypes(t *testing.T) {
 	})
 }
 
-// withPullback returns p and, if it has inputs of floats, its pullback, whose other inputs it adds to in.
+// withPullback returns p and, if it has inputs of floats, its pullback, adding the pullback's other inputs to in.
 func withPullback(t *testing.T, p *graph.Program, in map[string]array.Array) []*graph.Program {
 	t.Helper()
 	if len(floatInputs(p)) == 0 {
