@@ -19,6 +19,9 @@ func (g *Generator) Generate(ctx context.Context, r Request, emit func(Token) bo
 	if g.peers != nil && !g.peers.first {
 		return Result{}, errors.New("generate: this is not the first process of the job; call Follow")
 	}
+	if emit == nil {
+		return Result{}, errors.New("generate: emit is nil, want a function that takes the tokens")
+	}
 	if err := g.check(r); err != nil {
 		return Result{}, &RequestError{err}
 	}

@@ -88,6 +88,8 @@ func TestCompileEndsWithContext(t *testing.T) {
 	_, err = Plan(ctx, g.model, g.c, Options{Room: 30})
 	require.ErrorIs(t, err, why)
 	g.close(ErrClosed) // as Close does while a step is compiled
+	_, err = g.Generate(t.Context(), Request{Prompt: make([]int32, 2), N: 1}, nil)
+	require.ErrorContains(t, err, "emit is nil")
 	_, err = g.Generate(t.Context(), Request{Prompt: make([]int32, 9), N: 1}, all)
 	require.ErrorIs(t, err, ErrClosed)
 	require.NoError(t, g.Err())

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/gomoe/gomoe/internal/quoted"
@@ -141,6 +142,25 @@ func (d DType) Cotangent() DType {
 
 // IsInt reports whether d is one of u8, u32, i32 and i64.
 func (d DType) IsInt() bool { return d >= U8 && d <= I64 }
+
+// has reports whether an integer or bool element type has the number x. Others round it.
+func (d DType) has(x float64) bool {
+	lo, hi := 0.0, 1.0
+	switch d {
+	case Bool:
+	case U8:
+		hi = math.MaxUint8
+	case U32:
+		hi = math.MaxUint32
+	case I32:
+		lo, hi = math.MinInt32, math.MaxInt32
+	case I64:
+		lo, hi = math.MinInt64, math.MaxInt64 // as a float64, 1 more
+	default:
+		return true
+	}
+	return x == math.Trunc(x) && lo <= x && x <= hi
+}
 
 // ParseDType returns the element type with the given name, as printed by String.
 func ParseDType(name string) (DType, error) {

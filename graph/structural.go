@@ -15,7 +15,7 @@ func Structural() []Primitive {
 
 // FullOp returns an array with every element equal to Value. It has no
 // arguments, so gradients end there, and it can be made in any placement: engines
-// use it for zeros and ones. Value is rounded to DType.
+// use it for zeros and ones. Value is rounded to a float DType; an integer or bool DType must have it.
 type FullOp struct {
 	Value float64
 	DType DType
@@ -39,6 +39,9 @@ func (f FullOp) Infer(in []Type) ([]Type, error) {
 		return nil, errors.New("dtype is missing; write dtype=f32")
 	}
 	t := Type{f.DType, f.Shape}
+	if !f.DType.has(f.Value) {
+		return nil, fmt.Errorf("value=%v, want one that %s has", f.Value, f.DType)
+	}
 	if f.DType.IsBlock() && !slices.Contains(f.Shape, 0) {
 		return nil, fmt.Errorf("the result would be %s, weights in blocks; make it f32 and convert it with convert_element_type dtype=%s", t, f.DType)
 	}

@@ -42,6 +42,9 @@ func (a Attention) CachePlace() []string {
 // returns only the rows selected by Step.Tail.
 func (a Attention) Apply(s *Scope, x *graph.Value, st *Step) *graph.Value {
 	graph.Helper()
+	if a.Heads < 1 || a.KVHeads < 1 || a.Width < 1 || a.Heads%a.KVHeads != 0 {
+		graph.Fail("attention with %d heads, %d heads of keys and width %d, want at least 1 of each, and a number of heads of keys that divides the heads", a.Heads, a.KVHeads, a.Width)
+	}
 	batch, hidden := x.Dim(0), x.Dim(2)
 	columns, rows := Columns, Rows
 	if a.Norm == Together {

@@ -344,7 +344,7 @@ func Constant(rate float64) Schedule { return func(int) float64 { return rate } 
 // where done is the completed fraction of the remaining steps up to total, from 0 to 1.
 func warmup(peak float64, steps, total int, after func(done float64) float64) Schedule {
 	return func(step int) float64 {
-		if step <= steps {
+		if step <= steps && steps > 0 {
 			return peak * float64(step) / float64(steps)
 		}
 		return peak * after(min(1, float64(step-steps)/float64(max(total-steps, 1))))
@@ -371,7 +371,7 @@ func WSD(peak float64, warm, decay, total int, floor float64) Schedule {
 	falls := Linear(peak, total-decay, total, floor)
 	return func(step int) float64 {
 		switch {
-		case step <= warm:
+		case step <= warm && warm > 0:
 			return peak * float64(step) / float64(warm)
 		case step <= total-decay:
 			return peak

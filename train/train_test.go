@@ -357,6 +357,11 @@ func TestSchedules(t *testing.T) {
 	if got := Constant(0.5)(7); got != 0.5 {
 		t.Errorf("constant: %v, want 0.5", got)
 	}
+	for name, s := range map[string]Schedule{"cosine": Cosine(1, 0, 10, 0.1), "linear": Linear(1, 0, 10, 0.1), "wsd": WSD(1, 0, 5, 10, 0.1)} {
+		if got := s(0); got != 1 {
+			t.Errorf("%s without warmup begins with %v, want 1", name, got)
+		}
+	}
 	if got := Cosine(1, 0, 10, 0)(10); got != 0 {
 		t.Errorf("cosine without a warm-up ends with %v, want 0", got)
 	}

@@ -95,6 +95,9 @@ func (r *Report) String() string {
 		if !in.OK {
 			verdict = "WRONG"
 		}
+		if math.IsNaN(in.Worst.Numeric) {
+			verdict = "NaN"
+		}
 		fmt.Fprintf(&b, "%-6s %s %s: %d checked", verdict, in.Name, in.Type, in.Checked)
 		if in.Rerouted > 0 {
 			fmt.Fprintf(&b, ", %d left out: routing changed (%s)", in.Rerouted, in.Via)
@@ -102,6 +105,9 @@ func (r *Report) String() string {
 		if in.Checked > 0 {
 			fmt.Fprintf(&b, "; worst at %v: derivative %.9g, differences %.9g, error %.2g (allowed %.2g)",
 				in.Worst.Index, in.Worst.Analytic, in.Worst.Numeric, in.Worst.Error, in.Bound)
+		}
+		if math.IsNaN(in.Worst.Numeric) {
+			b.WriteString("; the results are not finite at or near this element, so there is no derivative to compare: choose other inputs")
 		}
 		b.WriteByte('\n')
 	}

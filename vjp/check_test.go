@@ -184,3 +184,18 @@ func TestCheckSmall(t *testing.T) {
 		require.True(t, rep.OK(), "x³ at %g: %s", at, rep)
 	}
 }
+
+// Where the function is not a number there is no derivative to compare, and the report says so.
+func TestCheckUndefined(t *testing.T) {
+	p := program(t, func(tr *graph.Tracer) []*graph.Value {
+		x := tr.Input("x", graph.F64, 2)
+		return []*graph.Value{toy.Sum(toy.Mul(x, x))}
+	})
+	rep, err := vjp.Check(t.Context(), p, map[string]array.Array{"x": f64(t, math.Inf(1), 1)}, evaluator, vjp.CheckOptions{})
+	require.NoError(t, err)
+	require.False(t, rep.OK())
+	require.Contains(t, rep.String(), "NaN    x f64[2]")
+	require.Contains(t, rep.String(), "the results are not finite at or near this element")
+	_, err = vjp.Grad(nil)
+	require.EqualError(t, err, "vjp: the program is nil")
+}

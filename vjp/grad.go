@@ -1,6 +1,7 @@
 package vjp
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -257,6 +258,9 @@ func inputs(t *graph.Tracer, p *graph.Program, names []string) (args, vals []*gr
 }
 
 func resolve(p *graph.Program, wrt []string) ([]string, error) {
+	if p == nil {
+		return nil, errors.New("vjp: the program is nil")
+	}
 	var floats []string
 	byName := map[string]*graph.Value{}
 	for _, v := range p.In {

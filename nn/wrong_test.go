@@ -21,3 +21,14 @@ func TestNoExperts(t *testing.T) {
 		require.ErrorContains(t, err, "want at least 1 of both")
 	}
 }
+
+// Attention without heads, or with heads of keys that do not divide them, is an error of the trace.
+func TestAttentionWithoutHeads(t *testing.T) {
+	for _, a := range []nn.Attention{{}, {Heads: 2, Width: 4}, {Heads: 3, KVHeads: 2, Width: 4}, {Heads: 2, KVHeads: 2}} {
+		_, err := graph.Trace("t", func(tr *graph.Tracer) []*graph.Value {
+			s := nn.New(tr, nn.Options{})
+			return []*graph.Value{a.Apply(s, tr.Input("x", graph.F32, 1, 3, 8), nil)}
+		})
+		require.ErrorContains(t, err, "want at least 1 of each")
+	}
+}
