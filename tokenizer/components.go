@@ -159,7 +159,7 @@ func (c *component) splitters(depth int) ([]splitter, error) {
 		return []splitter{spaces{c.Replacement, always, first, is(c.Cut, true)}}, nil
 	case "Whitespace":
 		// \w of Rust's regular expressions, which this type uses.
-		const word = `\w\p{Nl}\p{Other_Alphabetic}\p{Join_Control}`
+		const word = `\w\p{Join_Control}`
 		e, err := pattern.Compile(`[` + word + `]+|[^` + word + `\s]+`)
 		if err != nil {
 			return nil, err
@@ -183,9 +183,9 @@ func (c *component) splitters(depth int) ([]splitter, error) {
 				return nil, fmt.Errorf("Punctuation: %w", err)
 			}
 		}
-		return find(what, isPunctuation), nil
+		return find(what, punctuation()), nil
 	case "BertPreTokenizer":
-		return slices.Concat(find(removed, unicode.IsSpace), find(isolated, isPunctuation)), nil
+		return slices.Concat(find(removed, unicode.IsSpace), find(isolated, punctuation())), nil
 	}
 	return nil, fmt.Errorf("type %s, want Sequence, ByteLevel, Split, Metaspace, Whitespace, WhitespaceSplit, CharDelimiterSplit, Digits, Punctuation or BertPreTokenizer", quoted.Text(c.Type))
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 
+	"golang.org/x/text/unicode/rangetable"
+
 	"github.com/gomoe/gomoe/internal/quoted"
 )
 
@@ -168,7 +170,14 @@ func (a alphabetised) split(p piece, next func(piece) error) error {
 	return next(p)
 }
 
-// isPunctuation reports whether the step Punctuation splits at r.
-func isPunctuation(r rune) bool {
-	return unicode.IsPunct(r) || r < 0x80 && strings.ContainsRune("$+<=>^`|~", r)
+// punctuation returns a function that reports whether the step Punctuation splits at a rune: the punctuation of Unicode
+// 8, as in the package tokenizers, and other marks of ASCII.
+func punctuation() func(rune) bool {
+	known := rangetable.Assigned("8.0.0")
+	return func(r rune) bool {
+		if r < 0x80 {
+			return unicode.IsPunct(r) || strings.ContainsRune("$+<=>^`|~", r)
+		}
+		return unicode.IsPunct(r) && unicode.Is(known, r) || r == 0x166d || r == 0x111c9 // these two were punctuation then
+	}
 }

@@ -2,6 +2,7 @@ package pattern
 
 import (
 	"fmt"
+	"reflect"
 	"sync"
 	"unicode/utf8"
 
@@ -23,7 +24,7 @@ const (
 
 type inst struct {
 	op       op
-	set      *set
+	set      *set // opAnchor: the characters of words
 	min, max int
 	kind     kind
 	to       int
@@ -75,6 +76,20 @@ func Compile(src string) (*Pattern, error) {
 
 func (p *Pattern) String() string { return p.src }
 
+// Same reports whether two patterns are the same but for their spelling, such as a newline and the escape \n, or
+// groups that change nothing.
+func Same(a, b string) bool {
+	if a == b {
+		return true
+	}
+	x, err := Compile(a)
+	if err != nil {
+		return false
+	}
+	y, err := Compile(b)
+	return err == nil && reflect.DeepEqual(x.code, y.code)
+}
+
 type compiler struct {
 	code []inst
 	sets map[string]*set
@@ -107,7 +122,12 @@ func (c *compiler) node(n node) error {
 			}
 		}
 	case anchor:
-		c.emit(inst{op: opAnchor, anchor: n.kind})
+		i := inst{op: opAnchor, anchor: n.kind}
+		if n.kind == 'b' || n.kind == 'B' {
+			word, _ := named("word")
+			i.set = c.set(outsideClass(word))
+		}
+		c.emit(i)
 	case choice:
 		return c.choice(n)
 	case repeat:

@@ -142,7 +142,7 @@ func (m *machine) match(pc, pos int) int {
 				pc = i.targets[bits.TrailingZeros64(mask)]
 			}
 		case opAnchor:
-			ok = m.anchored(i.anchor, pos)
+			ok = m.anchored(i, pos)
 			pc++
 		case opSub:
 			pos, ok = m.sub(i, pc, pos)
@@ -252,8 +252,8 @@ func (m *machine) sub(i *inst, pc, pos int) (int, bool) {
 }
 
 // anchored reports whether an anchor matches at pos.
-func (m *machine) anchored(kind byte, pos int) bool {
-	switch kind {
+func (m *machine) anchored(i *inst, pos int) bool {
+	switch i.anchor {
 	case 'A', 'G':
 		return pos == 0
 	case 'z':
@@ -267,6 +267,6 @@ func (m *machine) anchored(kind byte, pos int) bool {
 	}
 	before, _ := utf8.DecodeLastRuneInString(m.text[:pos])
 	after, _ := utf8.DecodeRuneInString(m.text[pos:])
-	boundary := (pos > 0 && Word(before)) != (pos < len(m.text) && Word(after))
-	return boundary == (kind == 'b')
+	boundary := (pos > 0 && i.set.has(before)) != (pos < len(m.text) && i.set.has(after))
+	return boundary == (i.anchor == 'b')
 }

@@ -95,9 +95,18 @@ func (p *parser) alternatives() (node, error) {
 	defer func() { p.depth--; p.fold, p.dot = fold, dot }()
 	var all []node
 	var one seq
+	alternative := func() {
+		if len(one.of) == 1 {
+			if c, ok := one.of[0].(choice); ok { // a group of alternatives
+				all = append(all, c.of...)
+				return
+			}
+		}
+		all = append(all, one)
+	}
 	for p.more() && p.peek() != ')' {
 		if p.has("|") {
-			all = append(all, one)
+			alternative()
 			one = seq{}
 			continue
 		}
@@ -112,7 +121,8 @@ func (p *parser) alternatives() (node, error) {
 	if all == nil {
 		return one, nil
 	}
-	return choice{append(all, one)}, nil
+	alternative()
+	return choice{all}, nil
 }
 
 func (p *parser) repeated() (node, error) {
@@ -227,7 +237,7 @@ func (p *parser) atom() (node, error) {
 		if err != nil {
 			return nil, err
 		}
-		return p.literal(s), nil
+		return p.literal(outsideClass(s)), nil
 	case p.peek() == '*' || p.peek() == '+' || p.peek() == '?':
 		return nil, p.fail("nothing before %q to repeat", p.peek())
 	}
@@ -410,7 +420,7 @@ func (p *parser) class(depth int) (spans, error) {
 			}
 			name := p.src[p.at : p.at+end]
 			name, not := strings.CutPrefix(name, "^")
-			n, ok := named(name)
+			n, ok := posix(name)
 			if !ok {
 				return nil, p.fail("an unknown property %s of characters", quoted.Text(name))
 			}

@@ -2,6 +2,7 @@ package pattern
 
 import (
 	"slices"
+	"strings"
 	"unicode"
 )
 
@@ -122,49 +123,88 @@ func (s *set) has(r rune) bool {
 	return found
 }
 
-// Word reports whether \w matches r: a letter, mark, decimal digit, connecting punctuation or joiner.
+// Word reports whether \w of Rust's regular expressions matches r: a letter, mark, decimal digit, connecting punctuation or joiner.
 func Word(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic, unicode.Join_Control)
 }
 
-// named returns the runes of the property \p{name} or [:name:].
-func named(name string) (spans, bool) {
+// posix returns the runes of [:name:].
+func posix(name string) (spans, bool) {
 	switch name {
-	case "word", "Word", "w":
-		return spans(nil).union(tables(unicode.L, unicode.M, unicode.Nd, unicode.Pc)), true
-	case "space", "Space":
-		return fromTable(unicode.White_Space), true
-	case "digit", "Digit":
-		return fromTable(unicode.Nd), true
-	case "alpha", "Alpha", "Alphabetic":
-		return tables(unicode.L, unicode.Nl, unicode.Other_Alphabetic), true
-	case "alnum", "Alnum":
-		return tables(unicode.L, unicode.Nl, unicode.Other_Alphabetic, unicode.Nd), true
-	case "upper", "Upper", "Uppercase":
-		return tables(unicode.Lu, unicode.Other_Uppercase), true
-	case "lower", "Lower", "Lowercase":
-		return tables(unicode.Ll, unicode.Other_Lowercase), true
-	case "punct", "Punct":
-		return tables(unicode.P).union(spans{{'$', '$'}, {'+', '+'}, {'<', '>'}, {'^', '^'}, {'`', '`'}, {'|', '|'}, {'~', '~'}}), true
-	case "xdigit", "XDigit":
-		return spans{{'0', '9'}, {'A', 'F'}, {'a', 'f'}}, true
-	case "cntrl", "Cntrl":
-		return fromTable(unicode.Cc), true
-	case "ascii", "ASCII":
-		return spans{{0, 0x7f}}, true
-	case "Any":
-		return spans{{0, unicode.MaxRune}}, true
-	}
-	if t, ok := unicode.Categories[name]; ok {
-		return fromTable(t), true
-	}
-	if t, ok := unicode.Scripts[name]; ok {
-		return fromTable(t), true
-	}
-	if t, ok := unicode.Properties[name]; ok {
-		return fromTable(t), true
+	case "punct":
+		return named("PosixPunct")
+	case "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "space", "upper", "word", "xdigit":
+		return named(name)
 	}
 	return nil, false
+}
+
+// named returns the runes of the property \p{name}. As in Oniguruma, case, spaces, hyphens and underscores in the name
+// do not matter.
+func named(name string) (spans, bool) {
+	key := loose(name)
+	switch key {
+	case "word":
+		return tables(unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic), true
+	case "space":
+		return fromTable(unicode.White_Space), true
+	case "alpha", "alphabetic":
+		return tables(unicode.L, unicode.Nl, unicode.Other_Alphabetic), true
+	case "alnum":
+		return tables(unicode.L, unicode.Nl, unicode.Other_Alphabetic, unicode.Nd), true
+	case "upper", "uppercase":
+		return tables(unicode.Lu, unicode.Other_Uppercase), true
+	case "lower", "lowercase":
+		return tables(unicode.Ll, unicode.Other_Lowercase), true
+	case "posixpunct":
+		return tables(unicode.P, unicode.S), true
+	case "blank":
+		return tables(unicode.Zs).union(single('\t')), true
+	case "graph":
+		return tables(unicode.White_Space, unicode.Cc, unicode.Cn, unicode.Cs).negated(), true
+	case "print":
+		return tables(unicode.Zl, unicode.Zp, unicode.Cc, unicode.Cn, unicode.Cs).negated(), true
+	case "assigned":
+		return fromTable(unicode.Cn).negated(), true
+	case "xdigit":
+		return spans{{'0', '9'}, {'A', 'F'}, {'a', 'f'}}, true
+	case "ascii":
+		return spans{{0, 0x7f}}, true
+	case "any":
+		return spans{{0, unicode.MaxRune}}, true
+	}
+	for alias, of := range unicode.CategoryAliases {
+		if loose(alias) == key {
+			key = loose(of)
+		}
+	}
+	for _, all := range []map[string]*unicode.RangeTable{unicode.Categories, unicode.Scripts, unicode.Properties} {
+		for name, t := range all {
+			if loose(name) == key {
+				return fromTable(t), true
+			}
+		}
+	}
+	return nil, false
+}
+
+// loose returns a property's name in the form in which names are compared.
+func loose(name string) string {
+	return strings.NewReplacer(" ", "", "-", "", "_", "").Replace(strings.ToLower(name))
+}
+
+// outsideClass returns the runes of an escape outside of a class. There Oniguruma also counts the numbers ² ³ ¹ ¼ ½ ¾ as
+// characters of words.
+func outsideClass(s spans) spans {
+	word, _ := named("word")
+	numbers := spans{{0xb2, 0xb3}, {0xb9, 0xb9}, {0xbc, 0xbe}}
+	switch {
+	case slices.Equal(s, word):
+		return s.union(numbers)
+	case slices.Equal(s, word.negated()):
+		return s.intersection(numbers.negated())
+	}
+	return s
 }
 
 func tables(ts ...*unicode.RangeTable) spans {
