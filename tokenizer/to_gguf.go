@@ -11,6 +11,7 @@ import (
 
 	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/internal/strictjson"
+	"github.com/gomoe/gomoe/tokenizer/internal/pattern"
 )
 
 // ToGGUF returns the vocabulary of a GGUF file for the tokenizer in a folder: a tokenizer.json of byte pairs, or a
@@ -187,28 +188,61 @@ func (f *file) toGGUF(t *Tokenizer, size int) (g GGUF, err error) {
 	if err != nil {
 		return g, err
 	}
-	if g.Pre = w.name(len(m.Merges) == 0); g.Pre == "" {
-		return g, fmt.Errorf("pre_tokenizer: llama.cpp has no name for the patterns %s with this normalizer, which a GGUF file needs", quoted.List(w.cuts))
-	}
-	return g, nil
+	g.Pre, err = w.name(len(m.Merges) == 0)
+	return g, err
 }
 
-// name returns the name of a way to split words, "" if there is none. The field whole matters least, because alike
-// compares all tokens. Without merges only the normalizer matters.
-func (w words) name(noMerges bool) (name string) {
+// name returns the name of a way to split words. The field whole matters least, because alike compares all tokens.
+// Without merges only the normalizer matters. If there is no name, the error says how the words of the nearest name
+// differ.
+func (w words) name(noMerges bool) (name string, err error) {
+	nearest, most := "", -1
 	for _, n := range strings.Split(strings.ReplaceAll(known, " or ", ", "), ", ") {
 		p, _ := patterns(n)
-		if p.compose != w.compose || !noMerges && !slices.Equal(p.cuts, w.cuts) {
+		equal, bytes := w.common(p)
+		if score := equal<<20 + bytes; score > most {
+			nearest, most = n, score
+		}
+		if p.compose != w.compose || !noMerges && (equal < len(p.cuts) || len(p.cuts) != len(w.cuts)) {
 			continue
 		}
 		if name == "" || p.whole == w.whole {
 			name = n
 		}
 		if noMerges || p.whole == w.whole {
-			return n
+			return n, nil
 		}
 	}
-	return name
+	if name != "" {
+		return name, nil
+	}
+	p, _ := patterns(nearest)
+	n, at := w.common(p)
+	from := func(cuts []string) string {
+		if n >= len(cuts) {
+			return "no pattern"
+		}
+		return quoted.Text(cuts[n][at:])
+	}
+	differ := fmt.Sprintf("pattern %d has, from byte %d, %s, and there %s", n+1, at, from(w.cuts), from(p.cuts))
+	if n == len(p.cuts) && n == len(w.cuts) {
+		if differ = "the patterns are the same, but there without the normalizer NFC"; p.compose {
+			differ = "the patterns are the same, but there with the normalizer NFC"
+		}
+	}
+	return "", fmt.Errorf("pre_tokenizer: llama.cpp has no name for its patterns, which a GGUF file needs; the nearest name is %s: %s", nearest, differ)
+}
+
+// common returns how many of the first patterns of two ways to split words are the same, and how many of the first
+// bytes of the following pattern.
+func (w words) common(p words) (n, bytes int) {
+	for n < min(len(w.cuts), len(p.cuts)) && pattern.Same(w.cuts[n], p.cuts[n]) {
+		n++
+	}
+	if n == min(len(w.cuts), len(p.cuts)) {
+		return n, 0
+	}
+	return n, wholeRunes(w.cuts[n], alike(w.cuts[n], p.cuts[n]))
 }
 
 // words returns how a tokenizer.json splits text into words.

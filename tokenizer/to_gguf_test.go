@@ -66,6 +66,51 @@ func TestToGGUF(t *testing.T) {
 	}
 }
 
+// A pattern has the same name in another spelling: with the characters of line breaks themselves, as DeepSeek publishes
+// it, or with their numbers.
+func TestToGGUFSpellings(t *testing.T) {
+	data := string(plain(t, fixtures(t, "tokenizers.zip")["deepseek3/tokenizer.json"]))
+	other := strings.ReplaceAll(data, `\\r\\n`, `\r\n`)
+	require.NotEqual(t, data, other)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, FileName), []byte(other), 0o666))
+	g, err := ToGGUF(dir, 1<<12)
+	require.NoError(t, err)
+	require.Equal(t, "deepseek-v3", g.Pre)
+	for _, name := range strings.Split(strings.ReplaceAll(known, " or ", ", "), ", ") {
+		w, _ := patterns(name)
+		want, err := w.name(false)
+		require.NoError(t, err)
+		for _, spelling := range []string{"\r\n", `\x0D\x{A}`, `\u000D\u000a`, `\n\r`} {
+			other := w
+			other.cuts = nil
+			for _, c := range w.cuts {
+				other.cuts = append(other.cuts, strings.ReplaceAll(strings.ReplaceAll(c, `\r\n`, spelling), "\r\n", spelling))
+			}
+			got, err := other.name(false)
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+		}
+	}
+	// The error for other patterns says where they differ.
+	deepseek, _ := patterns("deepseek-v3")
+	gpt2, _ := patterns("gpt-2")
+	qwen, _ := patterns("qwen2")
+	for _, c := range []struct {
+		w    words
+		want string
+	}{
+		{words{cuts: []string{deepseek.cuts[0], deepseek.cuts[1], strings.Replace(deepseek.cuts[2], `|\s+`, `|\S+`, 1)}}, `the nearest name is deepseek-v3: pattern 3 has, from byte 120, `},
+		{words{cuts: deepseek.cuts[:2]}, `the nearest name is deepseek-v3: pattern 3 has, from byte 0, no pattern, and there "[!`},
+		{words{cuts: append(slices.Clone(gpt2.cuts), "a")}, `the nearest name is gpt-2: pattern 2 has, from byte 0, "a", and there no pattern`},
+		{words{cuts: qwen.cuts}, `the nearest name is qwen2: the patterns are the same, but there with the normalizer NFC`},
+		{words{cuts: deepseek.cuts, compose: true}, `the nearest name is deepseek-v3: the patterns are the same, but there without the normalizer NFC`},
+	} {
+		_, err := c.w.name(false)
+		require.ErrorContains(t, err, c.want)
+	}
+}
+
 // roundTrip compares a tokenizer with that of a GGUF file's keys, and with that of the files made of them.
 func roundTrip(t *testing.T, g GGUF, want *Tokenizer, lines []string) {
 	t.Helper()
@@ -157,7 +202,7 @@ func TestToGGUFRefuses(t *testing.T) {
 		"unigram-suffix": `the tokenizer.model of kind Unigram has bytes for unknown characters, or spaces behind words`,
 		"bpe":            `the tokenizer.model changes characters or spaces of a text`,
 		"gpt2-prefix":    `pre_tokenizer "ByteLevel": want patterns that split, and ByteLevel without a space before the text`,
-		"digits3":        `pre_tokenizer: llama.cpp has no name for the patterns`,
+		"digits3":        `pre_tokenizer: llama.cpp has no name for its patterns, which a GGUF file needs; the nearest name is `,
 	} {
 		dir := folderOf(t, files, name)
 		if data, ok := files[name+"/tokenizer.json"]; ok && name != "cl100k" {
