@@ -414,6 +414,9 @@ func (t *Tokenizer) spaced(s spaced, c object, model []byte) error {
 	if own && !is(f.prefix, true) {
 		s.prefix = false
 	}
+	if m, ok := t.model.(*bpe); ok && own {
+		m.merges, s.byID = s.mergesByID(t.vocab), true
+	}
 	legacy := is(f.legacy, !own)
 	s.once = own || !legacy
 	if t.normalize = s; !legacy {

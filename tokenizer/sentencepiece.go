@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -267,6 +268,29 @@ func (p *pieces) pairs(vocab *vocabulary, user *trie, unk int32) *bpe {
 	return m
 }
 
+// mergesByID returns the merges of transformers' class LlamaTokenizer, which reads no scores: pairs of any kind of piece, by
+// the id of the merged piece.
+func (p *pieces) mergesByID(vocab *vocabulary) *merges {
+	count := 0
+	for _, text := range p.texts {
+		count += utf8.RuneCountInString(text)
+	}
+	all := newMerges(count)
+	rank := int32(0)
+	for id := range p.texts {
+		text := p.texts[id]
+		for at := range text {
+			left, ok1 := vocab.ids[text[:at]]
+			right, ok2 := vocab.ids[text[at:]]
+			if ok1 && ok2 {
+				all.put(left, right, merge{rank, int32(id)})
+				rank++
+			}
+		}
+	}
+	return all
+}
+
 func (p *pieces) unigram(vocab *vocabulary, unk int32) *unigram {
 	m := &unigram{trie: newTrie(), scores: make([]float64, len(p.texts)), vocab: vocab, unk: unk, bytes: vocab.byteTokens(), byBytes: p.byBytes, rounded: true}
 	least, most := float32(math.Inf(1)), float32(math.Inf(-1))
@@ -294,6 +318,7 @@ type spaced struct {
 	user *trie // nil: no user-defined pieces
 	bare bool  // add no space before a text
 	once bool  // add none before a text beginning with one
+	byID bool  // merges are ordered by id instead of score
 }
 
 // one returns the replacement of the first characters of text, and the number of bytes replaced.

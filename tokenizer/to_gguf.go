@@ -85,7 +85,22 @@ func toGGUF(folder string, size int) (g GGUF, err error) {
 	if err != nil {
 		return g, err
 	}
+	t.spacesOfGGUF()
 	return g, g.alike(t, back)
+}
+
+// spacesOfGGUF makes t place spaces before texts like a GGUF file of kind llama: also before a text that begins with one,
+// and after each special token. Every converter to GGUF accepts this difference, so alike does.
+func (t *Tokenizer) spacesOfGGUF() {
+	if s, ok := t.normalize.(spaced); ok && s.bpe {
+		s.once, s.bare = false, false
+		t.normalize, t.later = s, nil
+	}
+	if len(t.splits) == 1 && t.normalize == nil {
+		if s, ok := t.splits[0].(spaces); ok && s.with == string(metaspace) && !s.cut {
+			t.normalize, t.splits = spaced{pieces: &pieces{prefix: s.always || s.first, escape: true}}, nil
+		}
+	}
 }
 
 func errAround(a added) error {
@@ -118,8 +133,11 @@ func piecesToGGUF(data []byte, t *Tokenizer) (g GGUF, err error) {
 		return g, err
 	}
 	g = GGUF{Model: "llama", Tokens: p.texts, Scores: p.scores, AddSpace: p.prefix}
-	for _, k := range p.kinds {
+	for id, k := range p.kinds {
 		g.Types = append(g.Types, int32(k))
+		if s, ok := t.normalize.(spaced); ok && s.byID && k == normalPiece {
+			g.Scores[id] = -float32(id)
+		}
 	}
 	for _, a := range t.tokens {
 		for int(a.id) >= len(g.Tokens) {

@@ -14,6 +14,7 @@ import tempfile
 
 import sentencepiece
 import transformers
+from sentencepiece import sentencepiece_model_pb2
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 CORPUS = ["the cat sat on the mat and the dog sat on the log", "a function returns a value, and a value is a number or a text", "if x > 0 { return x * 2 }"] * 20
@@ -26,6 +27,19 @@ def pieces(**kw):
         sentence_iterator=iter(CORPUS), model_writer=out, vocab_size=330, normalization_rule_name="identity", minloglevel=2, hard_vocab_limit=False, byte_fallback=True, remove_extra_whitespaces=False, **kw
     )
     return out.getvalue()
+
+
+def spaces(model):
+    """The pieces of model and runs of spaces before all others, with the lowest score, as Mistral publishes them."""
+    m = sentencepiece_model_pb2.ModelProto()
+    m.ParseFromString(model)
+    rest = list(m.pieces[259:])
+    del m.pieces[259:]
+    for n in (2, 4, 3):
+        m.pieces.add(piece="▁" * n, score=-1e9)
+    for p in rest:
+        m.pieces.add(piece=p.piece, score=p.score if len(p.piece) > 1 else -1e9, type=p.type)
+    return m.SerializeToString()
 
 
 def level():
@@ -91,6 +105,10 @@ def folders(size):
         yield base + "-clean-up", base, {"tokenizer_config.json": dict(spm, tokenizer_class="PreTrainedTokenizerFast", clean_up_tokenization_spaces=True)}
         yield base + "-clean-up-forced", base, {"tokenizer_config.json": dict(spm, tokenizer_class="PreTrainedTokenizerFast", clean_up_tokenization_spaces=True, clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output=True)}
         yield base + "-renamed", base, {"tokenizer_config.json": dict(spm, tokenizer_class="PreTrainedTokenizerFast", added_tokens_decoder={str(n - 1): token("<|im_start|>"), "1": token("<s>")})}
+    for kind in ("llama", "mixtral"):
+        for cls in ("LlamaTokenizer", "LlamaTokenizerFast", "PreTrainedTokenizerFast"):
+            for legacy in (None, True, False):
+                yield f"bpe-spaces-{kind}-{cls}-{legacy}", "bpe-spaces", {"tokenizer_config.json": dict(spm, tokenizer_class=cls) | ({} if legacy is None else dict(legacy=legacy)), "config.json": {"model_type": kind}}
     # Classes that build their own pre-tokenizer, and those that do not.
     for cls in ("GPT2Tokenizer", "CodeGenTokenizerFast", "GPTNeoXTokenizerFast", "CohereTokenizerFast", "Qwen2TokenizerFast", "Qwen3_5Tokenizer", "LlamaTokenizerFast", "PreTrainedTokenizerFast"):
         c = dict(tokenizer_class=cls)
@@ -123,6 +141,7 @@ def edited(text, **fields):
 
 def main():
     bases = {"level": level(), "llama": llama(), "bpe": pieces(model_type="bpe"), "unigram": pieces(model_type="unigram")}
+    bases["bpe-spaces"] = spaces(bases["bpe"])
     size = {"level": 303, "llama": 359}
     added = json.loads(bases["level"])["added_tokens"] + [dict(token(x), id=303 + i) for i, x in enumerate(("<|endoftext|>", "<|padding|>"))]
     pad = dict(strategy={"Fixed": 40}, direction="Right", pad_to_multiple_of=None, pad_id=9, pad_type_id=0)
@@ -147,7 +166,7 @@ def main():
             t = transformers.AutoTokenizer.from_pretrained(d)
             cases = []
             for _ in range(30):
-                text = "".join(r.choice(TOKENS + ([" .", "n't", " n't", " ' ", " 's", " ?"] if "clean-up" in name else []) + ["the cat", " sat", " ", "  ", "\n", "é", "value", "a", " <", "▁"]) for _ in range(r.randint(1, 9)))
+                text = "".join(r.choice(TOKENS + ([" .", "n't", " n't", " ' ", " 's", " ?"] if "clean-up" in name else ["  the", "   ", "    "] if "bpe-spaces" in name else []) + ["the cat", " sat", " ", "  ", "\n", "é", "value", "a", " <", "▁"]) for _ in range(r.randint(1, 9)))
                 ids = t(text).input_ids
                 cases.append({"text": text, "ids": ids, "decoded": t.decode(ids, skip_special_tokens=True)})
             special = {k: -1 if v is None else v for k, v in (("BOS", t.bos_token_id), ("EOS", t.eos_token_id), ("Pad", t.pad_token_id))}
