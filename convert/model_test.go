@@ -378,7 +378,7 @@ func TestRefuses(t *testing.T) {
 		{nil, large, Options{Layout: GGUF, Type: graph.F16}, "parameter model.layers.1.self_attn.o_proj.weight: the number 70000, which elements of f16 cannot be"},
 		{nil, large, Options{Layout: GGUF, Type: graph.Q8_0}, "the number 70000, which elements of q8_0 cannot be"},
 		{nil, folderOf(t, "qwen3_moe"), Options{Layout: GGUF}, "config.json: mlp_only_layers is [0], and llama.cpp takes none for qwen3_moe whatever the file says"},
-		{nil, bare, Options{Layout: GGUF}, "tokenizer.json: no such file"},
+		{nil, bare, Options{Layout: GGUF}, "a folder without a tokenizer, want tokenizer.json"},
 	} {
 		if c.ctx == nil {
 			c.ctx = context.Background()

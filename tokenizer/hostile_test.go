@@ -69,7 +69,7 @@ func TestOpenErrors(t *testing.T) {
 	path := filepath.Join(dir, "tokenizer.json")
 	config := filepath.Join(dir, "tokenizer_config.json")
 	_, err := Open(dir)
-	require.ErrorContains(t, err, path)
+	require.ErrorContains(t, err, dir+": a folder without a tokenizer")
 	require.NoError(t, os.WriteFile(path, []byte("{"), 0o644))
 	_, err = Open(dir)
 	require.ErrorContains(t, err, path)

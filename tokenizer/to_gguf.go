@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -46,13 +45,17 @@ func toGGUF(folder string, size int) (g GGUF, err error) {
 	if int(t.named.Pad) >= size {
 		t.named.Pad = -1
 	}
-	data, err := read(filepath.Join(folder, FileName))
-	if errors.Is(err, fs.ErrNotExist) {
-		if data, err = read(filepath.Join(folder, "tokenizer.model")); err != nil {
-			return g, err
-		}
+	path, err := source(folder)
+	if err != nil {
+		return g, err
+	}
+	data, err := readSource(path)
+	if err != nil {
+		return g, err
+	}
+	if filepath.Ext(path) == ".model" {
 		g, err = piecesToGGUF(data, t)
-	} else if err == nil {
+	} else {
 		var files map[string][]byte
 		var c object
 		var f *file
