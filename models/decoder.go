@@ -2,6 +2,7 @@ package models
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/quoted"
@@ -136,20 +137,21 @@ func (d Decoder) Model(r *Reader, experts, topK int) (*Model, error) {
 	if heads.CachePlace() == nil {
 		split = 0
 	}
-	grows := 0
+	grows, context := 0, math.MaxInt32
 	for l := range d.Layers {
-		var original int
+		var p nn.RoPE
 		switch a := d.Attention(l).(type) {
 		case nn.Attention:
-			original = a.RoPE.Original
+			p = a.RoPE
 		case nn.MLA:
-			original = a.RoPE.Original
+			p = a.RoPE
 		}
-		if original > 0 && (grows == 0 || original < grows) {
-			grows = original
+		if p.Original > 0 && (grows == 0 || p.Original < grows) {
+			grows = p.Original
 		}
+		context = min(context, max(d.Context, int(min(float64(p.Original)*p.Factor, math.MaxInt32))))
 	}
-	return &Model{Family: r.family, Grows: grows, Heads: split, Settings: r.said, RopeFactors: r.factors, HeadWidth: heads.Width, Vocab: d.Vocab, Context: d.Context, Layers: d.Layers, Experts: experts, TopK: topK, CachePlace: d.Attention(0).CachePlace(), Forward: d.forward}, nil
+	return &Model{Family: r.family, Grows: grows, Heads: split, Settings: r.said, RopeFactors: r.factors, HeadWidth: heads.Width, Vocab: d.Vocab, Context: context, Layers: d.Layers, Experts: experts, TopK: topK, CachePlace: d.Attention(0).CachePlace(), Forward: d.forward}, nil
 }
 
 // forward returns the logits f32[B,S,V] of tokens i32[B,S].

@@ -17,9 +17,11 @@ import (
 
 // Model is a published model.
 type Model struct {
-	Family  Family
-	Vocab   int // number of tokens
-	Context int // number of positions the model was trained for
+	Family Family
+	Vocab  int // number of tokens
+	// Context is the maximum length of a text in tokens: the number of positions the model was trained for, which
+	// dynamic position scaling multiplies by its factor.
+	Context int
 	Layers  int
 	Experts int // per layer; 0 if layers have dense networks only
 	TopK    int // experts per token

@@ -2,6 +2,7 @@ package models
 
 import (
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -167,4 +168,37 @@ func TestEmptyPositions(t *testing.T) {
 		linear := map[string]any{"rope_type": "linear", "factor": 2.0}
 		require.Equal(t, with(map[string]any{"rope_scaling": linear}), with(map[string]any{"rope_parameters": empty, "rope_scaling": linear}), family)
 	}
+}
+
+// With dynamic positions a text may be longer than the training texts by their factor.
+func TestContext(t *testing.T) {
+	for _, x := range []struct {
+		rope map[string]any
+		want int
+	}{
+		{map[string]any{"rope_type": "default"}, 96},
+		{map[string]any{"rope_type": "linear", "factor": 4.0}, 96},
+		{map[string]any{"rope_type": "dynamic", "factor": 4.0}, 384},
+		{map[string]any{"rope_type": "dynamic", "factor": 0.5}, 96},
+		{map[string]any{"rope_type": "dynamic", "factor": 1e300}, math.MaxInt32},
+	} {
+		config := configOf(t, "llama")
+		config["max_position_embeddings"], config["rope_parameters"] = 96.0, x.rope
+		c := &checkpoint.Checkpoint{Path: "m", Format: checkpoint.Safetensors, Config: checkpoint.NewConfig("m/config.json", config)}
+		m, err := Open(c)
+		require.NoError(t, err)
+		require.Equal(t, x.want, m.Context, x.rope)
+	}
+}
+
+// Notes of the programs that wrote a file, and names of further limits, change nothing.
+func TestHarmless(t *testing.T) {
+	config := configOf(t, "llama")
+	plain := described(config)
+	for _, name := range []string{"model_name", "license", "flash_attn", "n_ctx", "n_positions", "unsloth_version"} {
+		config[name] = "x"
+	}
+	require.Equal(t, plain, described(config))
+	config["n_heads"] = 7
+	require.Contains(t, described(config), "setting n_heads is not known")
 }

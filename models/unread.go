@@ -29,15 +29,16 @@ func harmless(key string) bool {
 	}
 	switch key {
 	// The file and the programs that wrote it.
-	case "architectures", "attn_implementation", "auto_map", "dtype", "experts_implementation", "is_llama_config", "model_type", "name_or_path",
-		"torch_dtype", "transformers.js_config", "transformers_version", "use_bfloat16", "use_flash_attention", "use_flash_attention_2", "use_flash_attn":
+	case "architectures", "attn_implementation", "auto_map", "dtype", "experts_implementation", "flash_attention", "flash_attn", "is_llama_config",
+		"library_name", "license", "license_link", "license_name", "model_name", "model_type", "name_or_path", "pipeline_tag", "torch_dtype", "transformers.js_config", "transformers_version", "use_bfloat16", "use_flash_attention", "use_flash_attention_2", "use_flash_attn":
 		return true
 	// Tokens and texts, which the tokenizer's files define.
 	case "begin_suppress_tokens", "bos_token_id", "decoder_start_token_id", "eos_token_id", "forced_bos_token_id", "forced_eos_token_id", "pad_token_id",
 		"prefix", "sep_token_id", "suppress_tokens", "tokenizer_class":
 		return true
 	// The maximum length of texts, which max_position_embeddings sets.
-	case "max_length", "max_sequence_length", "min_length", "model_max_length", "seq_length":
+	case "max_length", "max_seq_len", "max_seq_length", "max_sequence_length", "min_length", "model_max_length", "n_ctx", "n_positions", "seq_len",
+		"seq_length":
 		return true
 	// Sampling, which each request sets.
 	case "bad_words_ids", "diversity_penalty", "do_sample", "early_stopping", "encoder_no_repeat_ngram_size", "exponential_decay_length_penalty",
