@@ -146,10 +146,14 @@ func (d *dialogue) render(messages []*jinja.Dict, generate bool) (string, [][2]i
 	values.Set("add_generation_prompt", generate)
 	values.Update(d.values)
 	text, marked, err := d.template.Render(values, d.now, d.budget)
-	if err != nil {
-		return "", nil, fmt.Errorf("tokenizer: chat template: %w", err)
+	if err == nil {
+		return text, marked, nil
 	}
-	return text, marked, nil
+	err = fmt.Errorf("tokenizer: chat template: %w", err)
+	if i := slices.IndexFunc(messages, func(m *jinja.Dict) bool { _, ok := m.Get("content"); return !ok && !calls(m) }); i >= 0 {
+		err = &MessageError{i, fmt.Errorf("it has no content and calls no tool; want a content, which may be empty, if the model's template needs one: %w", err)}
+	}
+	return "", nil, err
 }
 
 func (d *dialogue) text(messages []*jinja.Dict, generate bool) (string, error) {
@@ -163,7 +167,8 @@ func (d *dialogue) text(messages []*jinja.Dict, generate bool) (string, error) {
 //   - Content given as parts of type text is joined into one text.
 //   - Tools, and the arguments of calls, may be JSON texts or values. The template gets
 //     tools as values, and arguments in the form that it can render. Missing, empty and null
-//     arguments become {}. An empty list of calls is removed, and a function_call becomes a list of one.
+//     arguments become {}. An empty list of calls is removed, and an empty list of tools is none. OpenAI's older
+//     forms become the newer ones: a function_call a list of one call, and the role function the role tool.
 //   - The role developer becomes system, if the template knows only system.
 //   - A message calling tools without content, or with null, gets the content with which the
 //     template renders calls: none, null or an empty text, tried in this order.
@@ -243,8 +248,11 @@ func (h *habits) plain(m *jinja.Dict) (*jinja.Dict, error) {
 		}
 		return nil, fmt.Errorf("its role is %s, want a text", quoted.Plain(text))
 	}
-	if name == "developer" && h.system && !h.developer {
+	switch {
+	case name == "developer" && h.system && !h.developer:
 		m = with(m, "role", "system")
+	case name == "function":
+		m = with(m, "role", "tool")
 	}
 	content, err := plainContent(m)
 	if err != nil {

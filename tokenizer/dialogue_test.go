@@ -89,13 +89,25 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// A function_call is one call.
+// A function_call is one call, and the role function is the role tool.
 func TestFunctionCall(t *testing.T) {
-	tok, err := templated(t, `{% for m in messages %}{{ m.role }}:{% for c in m.tool_calls or [] %}{{ c.function.name + c.function.arguments|tojson }}{% endfor %}{{ 'function_call' in m }};{% endfor %}`)
+	tok, err := templated(t, `{% for m in messages %}{{ m.role }}:{% for c in m.tool_calls or [] %}{{ c.function.name + c.function.arguments|tojson }}{% endfor %}{% if m.role == 'tool' %}{{ m.content }}{% endif %}{{ 'function_call' in m }};{% endfor %}`)
 	require.NoError(t, err)
-	got, err := tok.Prompt(Conversation{Messages: json.RawMessage(`[{"role": "assistant", "content": null, "function_call": {"name": "f", "arguments": "{\"a\": 1}"}}, {"role": "assistant", "content": "b", "function_call": null}]`)})
+	got, err := tok.Prompt(Conversation{Messages: json.RawMessage(`[{"role": "assistant", "content": null, "function_call": {"name": "f", "arguments": "{\"a\": 1}"}}, {"role": "function", "name": "f", "content": "r"}, {"role": "assistant", "content": "b", "function_call": null}]`)})
 	require.NoError(t, err)
-	require.Equal(t, `assistant:f{"a": 1}False;assistant:False;`, got)
+	require.Equal(t, `assistant:f{"a": 1}False;tool:rFalse;assistant:False;`, got)
+}
+
+// If a template fails for a message without content, the error names the message.
+func TestNoContent(t *testing.T) {
+	tok, err := templated(t, `{% for m in messages %}{{ m.role + ':' + m.content }}{% endfor %}`)
+	require.NoError(t, err)
+	for _, content := range []string{"", `, "content": null`} {
+		_, err = tok.Prompt(Conversation{Messages: json.RawMessage(`[{"role": "user", "content": "q"}, {"role": "assistant"` + content + `}]`)})
+		require.EqualError(t, err, `message 1: it has no content and calls no tool; want a content, which may be empty, if the model's template needs one: tokenizer: chat template: line 1: a string + the undefined "content": want two numbers, two strings or two lists`)
+	}
+	_, err = tok.Prompt(Conversation{Messages: json.RawMessage(`[{"role": "user", "content": "q"}, {"content": "b"}]`)})
+	require.ErrorContains(t, err, "message 1: its role is")
 }
 
 // Instructions of the role developer are in the prompt, and a message that a template leaves out is an error.

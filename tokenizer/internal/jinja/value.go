@@ -400,7 +400,7 @@ func (r *run) typed(v any) string {
 	case *Dict:
 		return "a dictionary"
 	case undefined:
-		return quoted.Text(v.name) + ", which is undefined,"
+		return "the undefined " + quoted.Text(v.name)
 	}
 	return "a function"
 }
