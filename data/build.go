@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/gomoe/gomoe/checkpoint/safetensors"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
@@ -29,8 +30,18 @@ type Options struct {
 	Tokenizer *tokenizer.Tokenizer
 	// Broken is the number of malformed lines to tolerate. More are an error listing the first ones.
 	Broken int
+	// Date is the date shown to chat templates that ask for today's; zero means 2000-01-01, so that the same sources
+	// give the same tokens on every day.
+	Date time.Time
 	// Progress, if not nil, is called with the number of source bytes processed and the total.
 	Progress func(done, all int64)
+}
+
+func (o Options) date() time.Time {
+	if o.Date.IsZero() {
+		return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	}
+	return o.Date
 }
 
 // Report describes the outcome of Build.
@@ -38,7 +49,7 @@ type Report struct {
 	Reused            bool // the file existed, made from the same sources and tokenizer
 	Documents, Tokens int64
 	Broken            []BrokenLineError // malformed lines that were skipped
-	Idle              int64             // conversations left out because all assistant messages have weight 0
+	Idle              int64             // conversations left out because no assistant message is predicted
 }
 
 // BrokenLineError reports a line, or a whole file, that is not a valid document.
@@ -78,22 +89,23 @@ func (e *BrokenError) Error() string {
 }
 
 // Build tokenizes sources and writes the tokens to the file at path. A source is a text file, which is one
-// document, or a file named .jsonl with one JSON object per line, each being a document:
+// document, or a file named .jsonl or .json with one JSON object per line, or a JSON list of objects, each being a
+// document:
 //
 //	{"text": "…"}                                          predicts the whole text
 //	{"prompt": "…", "completion": "…"}                     predicts the completion
 //	{"messages": [{"role": "user", "content": "…"}, …]}    predicts the assistant's messages
+//	{"question": "…", "answer": "…"}                       predicts the answer, as a conversation
 //
 // A conversation may have tools, and variables for the template in chat_template_kwargs. Messages are read as by
-// [tokenizer.Tokenizer.Prompt]. An assistant message with weight 0 is not predicted. Conversations in which all
-// assistant messages have weight 0 are left out and counted. Further forms are ShareGPT's conversations with from
-// and value; Alpaca's instruction, input and output, or Dolly's instruction, context and response, regardless of
-// other text or prompt members; a prompt with a response; a question with an answer; and a prompt and a completion
-// which are lists of messages, predicting the completion.
+// [tokenizer.Tokenizer.Prompt]. An assistant message with weight 0, or with train, training or loss false, is not
+// predicted. Conversations without a predicted message are left out and counted. docs/data.md lists the names of
+// these members in published data sets, and the members that complete a conversation. A line with a form of which a
+// part cannot be used is an error.
 //
 // A document is encoded as a whole; a token is predicted if any byte of it is. Documents other than conversations
 // are followed by the tokenizer's end-of-text token, if it has one. Conversations are rendered by the tokenizer's
-// chat template, using a fixed date, up to the last assistant message. The predicted part of a message begins after
+// chat template, using Options.Date, up to the last assistant message. The predicted part of a message begins after
 // the template's generation prompt and includes the token ending the turn ([tokenizer.Tokenizer.Turns]). If no
 // token ends the last turn, the end-of-text token does.
 //
@@ -163,7 +175,7 @@ func (b *builder) build(ctx context.Context, paths []string) error {
 	}
 	var sources []source
 	stamp := sha256.New()
-	fmt.Fprintln(stamp, format, encoding, fingerprint(b.o.Tokenizer))
+	fmt.Fprintln(stamp, format, encoding, fingerprint(b.o.Tokenizer), b.o.date().Format(time.RFC3339Nano))
 	for _, p := range paths {
 		s, err := newSource(p)
 		if err != nil {
@@ -212,7 +224,7 @@ func (b *builder) build(ctx context.Context, paths []string) error {
 
 // encoding is increased whenever the same sources give different tokens, to avoid reusing files made by another
 // version.
-const encoding = 3
+const encoding = 4
 
 // together is the number of documents encoded per batch, using all processors.
 const together = 1024
@@ -277,7 +289,7 @@ func (b *builder) encode(ctx context.Context, s source, parts []part) ([]encoded
 	for range goruntime.GOMAXPROCS(0) {
 		all.Go(func() {
 			for i := range next {
-				d, err := s.document(b.o.Tokenizer, parts[i])
+				d, err := s.document(b.o, parts[i])
 				if err == nil {
 					out[i].ids, out[i].learn, err = d.encode(b.o.Tokenizer)
 				}

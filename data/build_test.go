@@ -181,20 +181,47 @@ func TestBroken(t *testing.T) {
 		{"{\"text\": \"\xff\"}", "not UTF-8"},
 		{`{"title": "a"}`, "none of text, prompt with completion, and messages"},
 		{`{"Text": "a", "Messages": []}`, "none of text, prompt with completion, and messages"},
-		{`{"messages": [{"Role": "assistant", "Content": "a"}]}`, "message 1 is no object with a role"},
-		{`{"text": "a", "messages": []}`, "more than one of text"},
-		{`{"prompt": "a"}`, "a prompt and a completion come together"},
+		{`{"messages": [{"Role": "assistant", "Content": "a"}]}`, "message 1: it is no object with a role"},
+		{`{"text": "a", "prompt": "b"}`, "more than one of text"},
+		{`{"text": "a", "messages": []}`, "no message of the role assistant"},
+		{`{"messages": [], "conversations": []}`, "more than one of text"},
+		{`{"messages": [], "completion": "b"}`, "more than one of text"},
+		{`{"messages": "a"}`, "messages: want a list of messages, or its JSON text"},
+		{`{"prompt": "a"}`, "prompt: there is no answer, want completion or response"},
+		{`{"completion": "a"}`, "a completion without a prompt"},
+		{`{"prompt": "a", "chosen": "b", "rejected": "c"}`, "chosen and rejected: pairs of preferred answers are not trained on; write the chosen one as messages, or as the completion of the prompt"},
+		{`{"chosen": [], "rejected": []}`, "chosen and rejected: pairs"},
 		{`{"messages": []}`, "no message of the role assistant"},
-		{`{"messages": [3]}`, "message 1 is no object with a role"},
+		{`{"messages": [3]}`, "message 1: it is no object with a role"},
 		{`{"messages": [{"role": "user", "content": "a"}]}`, "no message of the role assistant"},
 		{`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": 7}]}`, "message 2: its content is 7, want a text or a list of parts"},
 		{`{"messages": [{"role": "assistant", "content": "a", "weight": 0.5}]}`, "message 1: weight 0.5, want 0 or 1"},
 		{`{"conversation": "a"}`, "none of text, prompt with completion, and messages"},
 		{`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{"}}]}]}`, "message 2: call 0 of its tool_calls: its arguments are no JSON"},
 		{`{"prompt": "a", "completion": [{"role": "assistant", "content": "b"}]}`, "prompt and completion: want two texts, or two lists of messages"},
-		{`{"conversations": [{"from": "human", "value": "a"}, {"value": "b"}]}`, "message 2 is no object with a role"},
-		{`{"instruction": "a"}`, "an instruction and an output come together"},
-		{`{"instruction": "a", "output": "b", "prompt": "c", "completion": "d"}`, "more than one of text"},
+		{`{"conversations": [{"from": "human", "value": "a"}, {"value": "b"}]}`, "message 2: it is no object with a role"},
+		{`{"instruction": "a"}`, "instruction: there is no answer, want output or response"},
+		{`{"instruction": "a", "output": "b", "prompt": "c", "completion": "d"}`, "instruction with output, and prompt with completion: want one question with its answer"},
+		{`{"instruction": "a", "question": "b", "answer": "c"}`, "instruction: it is a question next to question with answer; want one question"},
+		{`{"prompt": "a", "input": "b", "output": "c"}`, "prompt: there is no answer, want completion or response"},
+		{`{"prompt": "a", "completion": "b", "system": "s"}`, "system: a prompt and a completion that are texts have no conversation around them"},
+		{`{"prompt": "a", "completion": "b", "system_prompt": "s"}`, "system_prompt: a prompt and a completion"},
+		{`{"prompt": "a", "completion": "b", "history": [["c", "d"]]}`, "history: a prompt and a completion"},
+		{`{"prompt": "a", "completion": "b", "context": "c"}`, "context: a prompt and a completion"},
+		{`{"prompt": "a", "completion": "b", "tools": [{}]}`, "tools: a prompt and a completion"},
+		{`{"prompt": [{"role": "user", "content": "a"}], "completion": [{"role": "assistant", "content": "b"}], "context": "c"}`, "context and input: the prompt is a list of messages"},
+		{`{"question": "a", "answer": "b", "context": {"title": "c"}}`, "context: object, want a text"},
+		{`{"messages": [{"role": "assistant", "content": "b"}], "context": "c"}`, "context: the conversation is in messages"},
+		{`{"question": "a", "answer": "b", "system": "c", "system_prompt": "d"}`, "system_prompt: the conversation begins with another system message"},
+		{`{"question": "a", "answer": "b", "system": 3}`, "system: number, want a text"},
+		{`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "train": 1}]}`, "message 2: train: number, want true or false"},
+		{`{"messages": [{"role": "user", "content": "a", "loss": true}, {"role": "assistant", "content": "b"}]}`, `message 1: loss: true for the role "user", and only messages of the assistant are predicted`},
+		{`{"conversations": [{"from": "gpt", "value": "b", "train_detail": [{"begin_offset": 0, "end_offset": 1, "train": false}]}]}`, "message 1: train_detail: a message is predicted as a whole or not at all; want weight 0 or 1 instead"},
+		{`{"messages": [{"role": "assistant", "content": "b", "loss_scale": 0.5}]}`, "message 1: loss_scale: a message is predicted as a whole"},
+		{`{"messages": [{"role": "assistant", "content": NaN}]}`, "messages: it has NaN or an infinity, which JSON does not have"},
+		{`{"text": NaN}`, "none of text"},
+		{`{"text": Na}`, "invalid character 'N'"},
+		{`{"prompt": "a", "response": "b", "question": "a", "answer": "b"}`, "prompt with response, and question with answer: want one question with its answer"},
 		{`{"instruction": "a", "output": "b", "history": [["c", "d"], ["e"]]}`, "history.1: a list of 1 texts, want a question and its answer"},
 		{`{"instruction": "a", "output": "b", "history": [["c", "d", "e"]]}`, "history.0: a list of 3 texts"},
 		{`{"instruction": "a", "output": "b", "history": [[]]}`, "history.0: a list of 0 texts"},
@@ -230,7 +257,7 @@ func TestBroken(t *testing.T) {
 	}
 	require.ErrorContains(t, broken.Lines[len(bad)], "c.txt: line 3 is not UTF-8")
 	require.ErrorContains(t, err, fmt.Sprintf("data: %d broken lines, want at most %d\n", len(bad)+1, len(bad))+lines+":2: ")
-	require.ErrorContains(t, err, "\nand 27 more")
+	require.ErrorContains(t, err, fmt.Sprintf("\nand %d more", len(bad)+1-10))
 	require.NoFileExists(t, out)
 
 	r, err := Build(t.Context(), out, []string{lines, binary}, Options{Tokenizer: tok, Broken: len(bad) + 1})
@@ -245,10 +272,68 @@ func TestIdle(t *testing.T) {
 	lines := write(t, filepath.Join(dir, "a.jsonl"), `{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "weight": 0}]}
 {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "c"}]}
 {"conversations": [{"from": "gpt", "value": "b", "weight": 0}]}
+{"conversations": [{"from": "gpt", "value": "b", "train": false}]}
+{"conversations": [{"from": "gpt", "value": "b", "training": false}]}
+{"messages": [{"role": "assistant", "content": "b", "loss": false}]}
 `)
 	r, err := Build(t.Context(), filepath.Join(dir, "tokens"), []string{lines}, Options{Tokenizer: bytesAndEnd(t, template)})
 	require.NoError(t, err)
-	require.Equal(t, Report{Documents: 1, Tokens: r.Tokens, Idle: 2}, r)
+	require.Equal(t, Report{Documents: 1, Tokens: r.Tokens, Idle: 5}, r)
+}
+
+// A file may be one list of JSON, of which any layout is read.
+func TestList(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "tokens")
+	build := func(name, text string, broken int) (Report, error) {
+		return Build(t.Context(), out, []string{write(t, filepath.Join(dir, name), text)}, Options{Tokenizer: bytesAndEnd(t, template), Broken: broken})
+	}
+	for _, text := range []string{
+		`[{"text": "a]\"\\"},{"instruction": "b", "output": "c"}]`,
+		" \n[\n  {\n    \"text\": \"a]\\\"\\\\\"\n  },\n\n  {\"instruction\": \"b\",\n \"output\": \"c\", \"x\": [[1], {}]}\n]\n",
+		mark + "{\"text\": \"a]\\\"\\\\\"}\n{\"instruction\": \"b\", \"output\": \"c\"}\n",
+	} {
+		_, err := build("a.json", text, 0)
+		require.NoError(t, err, text)
+		require.Equal(t, "[a]\"\\|]\n<user>b|<assistant>[c|]\n", learned(t, out), text)
+	}
+	r, err := build("b.json", "[{\"text\": \"a\"},\n\n {\"text\": 7}, \"x\",\n{\"text\": \"b\"},\n]", 9)
+	require.NoError(t, err)
+	var lines []int
+	for _, b := range r.Broken {
+		lines = append(lines, b.Line)
+	}
+	require.Equal(t, []int{3, 3, 5}, lines)
+	for text, want := range map[string]string{
+		`[]`:                        "no documents",
+		"[{\"text\": \"a\"},\n{":    "c.jsonl:2: the list ends in the middle; is it complete?",
+		"[{\"text\": \"a\"}]\n{}":   "c.jsonl:2: there is more after the end of the list",
+		`[{"text": "a"}, {"x": "]}`: "c.jsonl:1: the list ends in the middle; is it complete?",
+	} {
+		_, err := build("c.jsonl", text, 9)
+		require.ErrorContains(t, err, want, text)
+	}
+}
+
+// The date is that of the options, and the same on every day without one.
+func TestDate(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "tokens")
+	lines := write(t, filepath.Join(dir, "a.jsonl"), `{"question": "a", "answer": "b"}`)
+	o := Options{Tokenizer: bytesAndEnd(t, "{{ strftime_now('%Y-%m-%d') }}"+template)}
+	for _, date := range []string{"2000-01-01", "2026-11-29", "2026-11-30"} {
+		if date != "2000-01-01" {
+			var err error
+			o.Date, err = time.Parse(time.DateOnly, date)
+			require.NoError(t, err)
+		}
+		for _, reused := range []bool{false, true} {
+			r, err := Build(t.Context(), out, []string{lines}, o)
+			require.NoError(t, err)
+			require.Equal(t, reused, r.Reused)
+			require.Equal(t, date+"<user>a|<assistant>[b|]\n", learned(t, out))
+		}
+	}
 }
 
 func TestBuildRefuses(t *testing.T) {
@@ -265,7 +350,6 @@ func TestBuildRefuses(t *testing.T) {
 		{nil, Options{Tokenizer: tok}, "no sources"},
 		{[]string{filepath.Join(dir, "none.txt")}, Options{Tokenizer: tok}, "none.txt: no such file"},
 		{[]string{filepath.Join(dir, "a.parquet")}, Options{Tokenizer: tok}, "files of kind .parquet are not read"},
-		{[]string{filepath.Join(dir, "a.json")}, Options{Tokenizer: tok}, "named .jsonl"},
 		{[]string{empty}, Options{Tokenizer: tok}, "b.jsonl: no documents"},
 		{[]string{dir}, Options{Tokenizer: tok}, "this is a folder, want a file"},
 	} {

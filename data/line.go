@@ -6,189 +6,281 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/internal/strictjson"
 	"github.com/gomoe/gomoe/tokenizer"
 )
 
-// line holds the known members of a JSON line: a text, a prompt with its completion, or a conversation in one of
-// several forms.
-type line struct {
-	Text          *string           `json:"text"`
-	Prompt        json.RawMessage   `json:"prompt"`
-	Completion    json.RawMessage   `json:"completion"`
-	Messages      []json.RawMessage `json:"messages"`
-	Conversations []json.RawMessage `json:"conversations"` // ShareGPT's name for messages
-	// Alpaca's form: an instruction, its input, and the answer. Dolly uses context and response for input and output.
-	// System and History are LLaMA-Factory's.
-	Instruction *string    `json:"instruction"`
-	Input       *string    `json:"input"`
-	Output      *string    `json:"output"`
-	History     [][]string `json:"history"`
+// lists names the members that hold the messages of a conversation.
+func lists() []string { return []string{"messages", "conversations", "conversation"} }
 
-	// Members with common names. They are used only if none of the forms above is present and their types fit.
-	Context      json.RawMessage `json:"context"`
-	Response     json.RawMessage `json:"response"`
-	Question     json.RawMessage `json:"question"`
-	Answer       json.RawMessage `json:"answer"`
-	Conversation json.RawMessage `json:"conversation"`
+// pairs names the members that hold a question. Each is followed by the members that hold its answer, in order of
+// precedence.
+func pairs() [][]string {
+	return [][]string{
+		{"instruction", "output", "response"}, // Alpaca, Dolly
+		{"prompt", "completion", "response"},
+		{"question", "answer", "response"}, // with response in OpenOrca
+		{"query", "response", "answer"},    // MetaMathQA, ms-swift
+		{"problem", "solution", "answer"},  // NuminaMath
+		{"inputs", "targets"},              // FLAN, Aya
+		{"input", "output"},
+	}
+}
 
-	System   *string         `json:"system"`
-	Tools    json.RawMessage `json:"tools"`
-	Template json.RawMessage `json:"chat_template_kwargs"`
+// surroundings names the members that complete a conversation.
+func surroundings() []string {
+	return []string{"system", "system_prompt", "history", "input", "context", "tools", "chat_template_kwargs"}
 }
 
 // Kinds of lines, for errors.
-const kinds = "text, prompt with completion, and messages (or ShareGPT's conversations, Alpaca's instruction with output, prompt with response, or question with answer)"
+const kinds = "text, prompt with completion, and messages (or ShareGPT's conversations, or a question with its answer, such as Alpaca's instruction with output)"
 
-// parse returns the document of a JSON line. It ignores unknown members.
-func parse(t *tokenizer.Tokenizer, s []byte) (document, error) {
-	var d document
-	if !utf8.Valid(s) {
-		return d, errors.New("not UTF-8")
-	}
-	var l line
-	if err := strictjson.Unmarshal(s, &l); err != nil {
-		return d, err
-	}
-	l.Prompt, l.Completion, l.Tools, l.Template = given(l.Prompt), given(l.Completion), given(l.Tools), given(l.Template)
-	l.settle()
-	has := []bool{l.Text != nil, l.Prompt != nil || l.Completion != nil, l.Messages != nil, l.Conversations != nil}
-	which := slices.Index(has, true)
-	if which >= 0 && slices.Contains(has[which+1:], true) || l.Completion != nil && l.Instruction != nil && l.Output != nil {
-		return d, fmt.Errorf("more than one of %s", kinds)
-	}
-	var messages []message
-	var err error
-	switch {
-	case which == 0:
-		return text(*l.Text), nil
-	case which == 1:
-		var prompt, completion string
-		switch {
-		case l.Completion == nil && given(l.Response) != nil:
-			return d, errors.New("prompt and response: want two texts; a list of messages as the prompt has a list as its completion")
-		case l.Prompt == nil || l.Completion == nil:
-			return d, errors.New("a prompt and a completion come together")
+// notFinite stands for NaN and the infinities, which Python's json writes although JSON does not have them.
+const notFinite = `"\u0000not a finite number"`
+
+// finite returns a JSON text in which notFinite replaces numbers that JSON does not have.
+func finite(s []byte) []byte {
+	return regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?Infinity|NaN`).ReplaceAllFunc(s, func(part []byte) []byte {
+		if part[0] == '"' {
+			return part
 		}
-		if json.Unmarshal(l.Prompt, &prompt) == nil && json.Unmarshal(l.Completion, &completion) == nil {
-			return answer(prompt, completion), nil
-		}
-		messages, err = l.completed()
-	case which == 2:
-		messages, err = read(l.Messages)
-	case which == 3:
-		messages, err = read(l.Conversations)
-	case l.Instruction != nil || l.Output != nil:
-		messages, err = l.instructed()
-	case given(l.Question) != nil && given(l.Answer) != nil:
-		return d, errors.New("question and answer: want two texts")
-	default:
-		return d, fmt.Errorf("none of %s", kinds)
-	}
-	if err != nil {
-		return d, err
-	}
-	if l.System != nil && *l.System != "" {
-		first := said("system", *l.System)
-		if len(messages) > 0 && messages[0].role == "system" && !sameText(messages[0], first) {
-			return d, errors.New("system: the conversation begins with another system message; take one of them out")
-		}
-		if len(messages) == 0 || messages[0].role != "system" {
-			messages = slices.Insert(messages, 0, first)
-		}
-	}
-	// A fixed date, so that the tokens do not depend on when they are made.
-	return conversation(t, tokenizer.Conversation{Tools: l.Tools, More: l.Template, Now: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)}, messages)
+		return []byte(notFinite)
+	})
 }
 
-// settle decides which members to use if a line has members of several forms. Additional columns in Alpaca's rows
-// repeat the instruction and the output as one text, and the prompt in UltraChat's rows repeats the first message.
-func (l *line) settle() {
-	if l.Instruction != nil && l.Output == nil {
-		if l.Output = words(l.Response); l.Output != nil && l.Input == nil {
-			l.Input = words(l.Context)
-		}
+// members holds the members of a JSON object.
+type members map[string]json.RawMessage
+
+// get decodes a member, if there is one, and names it in errors.
+func (m members) get(name string, to any) error {
+	if m[name] == nil {
+		return nil
 	}
-	talks := l.Messages != nil || l.Conversations != nil
-	if l.Instruction != nil && l.Output != nil && !talks {
-		l.Text = nil
-		if l.Completion == nil {
-			l.Prompt = nil
-		}
+	err := strictjson.Unmarshal(m[name], to)
+	if e := (*strictjson.Error)(nil); errors.As(err, &e) && e.Path != "" {
+		return fmt.Errorf("%s.%w", name, err)
+	} else if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
 	}
-	if talks && l.Completion == nil && words(l.Prompt) != nil {
-		l.Prompt = nil
-	}
-	if l.Text != nil || l.Completion != nil || talks || l.Instruction != nil || l.Output != nil {
-		return
-	}
-	for _, pair := range [][2]json.RawMessage{{l.Prompt, l.Response}, {l.Question, l.Answer}} {
-		if ask, reply := words(pair[0]), words(pair[1]); ask != nil && reply != nil {
-			l.Prompt, l.Instruction, l.Output = nil, ask, reply
-			l.Input, l.History = nil, nil
-			return
-		}
-	}
-	if l.Prompt == nil {
-		_ = json.Unmarshal(l.Conversation, &l.Conversations) // other types are not conversations
-	}
+	return nil
 }
 
-// words returns the text of a JSON string, or nil for any other value.
-func words(v json.RawMessage) *string {
+// words returns the text of a member, or nil if it is none.
+func (m members) words(name string) *string {
 	var s *string
-	if json.Unmarshal(v, &s) != nil {
+	if json.Unmarshal(m[name], &s) != nil {
 		return nil
 	}
 	return s
 }
 
-// given returns v, or nil for null.
-func given(v json.RawMessage) json.RawMessage {
-	if string(v) == "null" {
+// list returns the elements of a member that is a list or the JSON text of one, or nil if it is none.
+func (m members) list(name string) []json.RawMessage {
+	v := m[name]
+	if s := m.words(name); s != nil {
+		v = json.RawMessage(*s)
+	}
+	var all []json.RawMessage
+	if strictjson.Unmarshal(v, &all) != nil {
 		return nil
 	}
-	return v
+	return all
 }
 
-// completed returns the messages of a prompt and a completion; only the completion is predicted.
-func (l *line) completed() ([]message, error) {
-	var before, after []json.RawMessage
-	if json.Unmarshal(l.Prompt, &before) != nil || json.Unmarshal(l.Completion, &after) != nil {
-		return nil, errors.New("prompt and completion: want two texts, or two lists of messages")
-	}
-	messages, err := read(slices.Concat(before, after))
-	for i := range min(len(before), len(messages)) {
-		messages[i].learn = false
-	}
-	return messages, err
+// empty reports whether a member is absent or says nothing.
+func (m members) empty(name string) bool {
+	return slices.Contains([]string{"", "null", "false", `""`, "[]", "{}"}, string(m[name]))
 }
 
-// instructed returns the messages of Alpaca's form.
-func (l *line) instructed() ([]message, error) {
-	if l.Instruction == nil || l.Output == nil {
-		return nil, errors.New("an instruction and an output come together")
+// parse returns the document of a JSON line. It ignores unknown members.
+func parse(o Options, s []byte) (document, error) {
+	var d document
+	if !utf8.Valid(s) {
+		return d, errors.New("not UTF-8")
 	}
-	var all []message
-	for i, h := range l.History {
+	var l members
+	if err := strictjson.Unmarshal(s, &l); err != nil {
+		if strictjson.Unmarshal(finite(s), &l) != nil {
+			return d, err
+		}
+	}
+	for _, name := range slices.Concat(lists(), surroundings(), []string{"prompt", "completion"}) {
+		if v := l[name]; string(v) != notFinite && bytes.Contains(v, []byte(notFinite)) {
+			return d, fmt.Errorf("%s: it has NaN or an infinity, which JSON does not have", name)
+		}
+	}
+	for name, v := range l {
+		if s := string(v); s == "null" || s == notFinite { // pandas writes NaN for a missing value
+			delete(l, name)
+		}
+	}
+	c := tokenizer.Conversation{Tools: l["tools"], More: l["chat_template_kwargs"], Now: o.date()}
+	messages, is, err := l.listed()
+	if !is {
+		var ask, reply string
+		ask, reply, err = l.pair()
+		switch has := func(name string) bool { return l[name] != nil }; {
+		case has("text") && ask != "instruction" && (has("prompt") || has("completion")):
+			return d, fmt.Errorf("more than one of %s", kinds)
+		case has("text") && ask != "instruction":
+			var s string
+			err := l.get("text", &s)
+			return text(s), err
+		case err != nil:
+		case reply == "completion" && l.words("prompt") != nil:
+			return l.completed()
+		default:
+			messages, err = l.asked(ask, reply)
+		}
+	}
+	if err != nil {
+		return d, err
+	}
+	return conversation(o.Tokenizer, c, messages)
+}
+
+// listed returns the messages of a line that has a list of them, and whether it has one.
+func (l members) listed() (messages []message, is bool, err error) {
+	var names []string
+	for _, name := range lists() {
+		if l[name] != nil && (name != "conversation" || len(names) == 0 && l.list(name) != nil) {
+			names = append(names, name)
+		}
+	}
+	switch {
+	case len(names) == 0:
+		return nil, false, nil
+	case len(names) > 1 || l["completion"] != nil:
+		return nil, true, fmt.Errorf("more than one of %s", kinds)
+	case !l.empty("context"):
+		return nil, true, fmt.Errorf("context: the conversation is in %s; write the context into one of its messages, or take it out", names[0])
+	}
+	list := l.list(names[0])
+	if list == nil {
+		return nil, true, fmt.Errorf("%s: want a list of messages, or its JSON text", names[0])
+	}
+	messages, err = l.surrounded(read(list))
+	return messages, true, err
+}
+
+// pair returns the members with the question and the answer of a line.
+func (l members) pair() (ask, reply string, err error) {
+	var alone []string // questions without an answer
+	for _, p := range pairs() {
+		i := 1 + slices.IndexFunc(p[1:], func(name string) bool { return l[name] != nil })
+		switch name := p[0]; {
+		case l[name] == nil:
+		case i == 0:
+			alone = append(alone, name)
+		case name == "input" && (ask != "" || len(alone) > 0): // it belongs to another question
+		case name == "prompt" && ask == "instruction" && l["completion"] == nil: // it repeats the instruction
+		case l.words(name) != nil && l.words(p[i]) != nil, p[i] == "completion" && l.words(name) == nil && l.list(name) != nil && l.words(p[i]) == nil && l.list(p[i]) != nil:
+			if ask != "" {
+				return ask, reply, fmt.Errorf("%s with %s, and %s with %s: want one question with its answer", ask, reply, name, p[i])
+			}
+			ask, reply = name, p[i]
+		case err == nil && name == "prompt" && p[i] == "completion":
+			err = errors.New("prompt and completion: want two texts, or two lists of messages")
+		case err == nil:
+			err = fmt.Errorf("%s and %s: want two texts", name, p[i])
+		}
+	}
+	switch other := slices.DeleteFunc(slices.Clone(alone), func(name string) bool { return l.empty(name) || name == "prompt" || name == "input" }); {
+	case ask != "" && len(other) > 0:
+		return ask, reply, fmt.Errorf("%s: it is a question next to %s with %s; want one question", other[0], ask, reply)
+	case ask != "":
+		return ask, reply, nil
+	case err != nil:
+		return "", "", err
+	case l["chosen"] != nil || l["rejected"] != nil:
+		return "", "", errors.New("chosen and rejected: pairs of preferred answers are not trained on; write the chosen one as messages, or as the completion of the prompt")
+	case l["completion"] != nil:
+		return "", "", errors.New("a completion without a prompt")
+	case len(alone) > 0:
+		i := slices.IndexFunc(pairs(), func(p []string) bool { return p[0] == alone[0] })
+		return "", "", fmt.Errorf("%s: there is no answer, want %s", alone[0], strings.Join(pairs()[i][1:], " or "))
+	}
+	return "", "", fmt.Errorf("none of %s", kinds)
+}
+
+// completed returns the document of a prompt and a completion that are texts.
+func (l members) completed() (document, error) {
+	for _, name := range surroundings() {
+		if !l.empty(name) {
+			return document{}, fmt.Errorf("%s: a prompt and a completion that are texts have no conversation around them; write it into the prompt, or write messages", name)
+		}
+	}
+	return answer(*l.words("prompt"), *l.words("completion")), nil
+}
+
+// asked returns the messages of a question and its answer. If they are lists of messages, only the answer is predicted.
+func (l members) asked(ask, reply string) ([]message, error) {
+	if reply == "completion" {
+		if !l.empty("context") || !l.empty("input") {
+			return nil, errors.New("context and input: the prompt is a list of messages; write them into one of it, or take them out")
+		}
+		after := len(l.list(reply))
+		messages, err := l.surrounded(read(slices.Concat(l.list(ask), l.list(reply))))
+		for i := range max(0, len(messages)-after) {
+			messages[i].learn = false
+		}
+		return messages, err
+	}
+	var parts []string
+	for _, name := range slices.Compact([]string{ask, "input", "context"}) {
+		var s string
+		if err := l.get(name, &s); err != nil {
+			return nil, err
+		}
+		if s != "" {
+			parts = append(parts, s)
+		}
+	}
+	return l.surrounded([]message{said("user", strings.Join(parts, "\n")), said("assistant", *l.words(reply))}, nil)
+}
+
+// surrounded adds the system message and the history of a line to its messages.
+func (l members) surrounded(messages []message, err error) ([]message, error) {
+	if err != nil {
+		return nil, err
+	}
+	var history [][]string
+	if err := l.get("history", &history); err != nil {
+		return nil, err
+	}
+	var earlier []message
+	for i, h := range history {
 		if len(h) != 2 {
 			return nil, fmt.Errorf("history.%d: a list of %d texts, want a question and its answer", i, len(h))
 		}
-		all = append(all, said("user", h[0]), said("assistant", h[1]))
+		earlier = append(earlier, said("user", h[0]), said("assistant", h[1]))
 	}
-	ask := *l.Instruction
-	if l.Input != nil && *l.Input != "" {
-		if ask != "" {
-			ask += "\n"
+	begins := func() bool { return len(messages) > 0 && messages[0].role == "system" }
+	if begins() {
+		messages = slices.Insert(messages, 1, earlier...)
+	} else {
+		messages = append(earlier, messages...)
+	}
+	for _, name := range []string{"system", "system_prompt"} {
+		var s string
+		if err := l.get(name, &s); err != nil {
+			return nil, err
 		}
-		ask += *l.Input
+		switch first := said("system", s); {
+		case s == "":
+		case !begins():
+			messages = slices.Insert(messages, 0, first)
+		case !sameText(messages[0], first):
+			return nil, fmt.Errorf("%s: the conversation begins with another system message; take one of them out", name)
+		}
 	}
-	return append(all, said("user", ask), said("assistant", *l.Output)), nil
+	return messages, nil
 }
 
 // said returns a text message.
@@ -209,41 +301,76 @@ func sameText(a, b message) bool {
 func read(texts []json.RawMessage) ([]message, error) {
 	var all []message
 	for i, text := range texts {
-		var head struct {
-			Role   *string  `json:"role"`
-			From   *string  `json:"from"`
-			Weight *float64 `json:"weight"`
-		}
-		if bytes.TrimSpace(text)[0] != '{' {
-			return nil, fmt.Errorf("message %d is no object with a role", i+1)
-		}
-		if err := strictjson.Unmarshal(text, &head); err != nil {
+		m, err := readMessage(text)
+		if err != nil {
 			return nil, fmt.Errorf("message %d: %w", i+1, err)
-		}
-		if head.Role == nil && head.From == nil {
-			return nil, fmt.Errorf("message %d is no object with a role", i+1)
-		}
-		m := message{text: text, learn: true}
-		if head.Role != nil {
-			m.role = *head.Role
-		}
-		if head.Weight != nil {
-			if *head.Weight != 0 && *head.Weight != 1 {
-				return nil, fmt.Errorf("message %d: weight %v, want 0 or 1", i+1, *head.Weight)
-			}
-			m.learn = *head.Weight == 1
-		}
-		if head.Role == nil || head.Weight != nil || roleNamed(m.role) != m.role {
-			if err := m.rename(head.From); err != nil {
-				return nil, fmt.Errorf("message %d: %w", i+1, err)
-			}
-		}
-		if m.role == "" {
-			return nil, fmt.Errorf("message %d is no object with a role", i+1)
 		}
 		all = append(all, m)
 	}
 	return all, nil
+}
+
+func readMessage(text json.RawMessage) (m message, err error) {
+	var all members
+	if bytes.TrimSpace(text)[0] == '{' {
+		err = strictjson.Unmarshal(text, &all)
+	}
+	var role, from string
+	if err = errors.Join(err, all.get("role", &role), all.get("from", &from)); err != nil {
+		return m, err
+	}
+	if role == "" && from == "" {
+		return m, errors.New("it is no object with a role")
+	}
+	m = message{text: text, role: roleNamed(role)}
+	changed := m.role != role
+	if changed {
+		all["role"], _ = json.Marshal(m.role)
+	}
+	if role == "" {
+		if err := m.share(all, from); err != nil {
+			return m, err
+		}
+		changed = true
+	}
+	switched, err := m.switches(all)
+	if err == nil && (changed || switched) {
+		m.text, err = json.Marshal(all)
+	}
+	return m, err
+}
+
+// switches reads and removes the members of a message that say whether it is predicted: OpenAI's weight, axolotl's
+// train and training, and the loss of ms-swift and XTuner.
+func (m *message) switches(all members) (found bool, err error) {
+	weight := 1.0
+	if err := all.get("weight", &weight); err != nil {
+		return false, err
+	}
+	if weight != 0 && weight != 1 {
+		return false, fmt.Errorf("weight %v, want 0 or 1", weight)
+	}
+	m.learn = weight == 1
+	for _, name := range []string{"train", "training", "loss"} {
+		var on *bool
+		switch err := all.get(name, &on); {
+		case err != nil:
+			return false, err
+		case on != nil && *on && m.role != "assistant":
+			return false, fmt.Errorf("%s: true for the role %s, and only messages of the assistant are predicted", name, quoted.Text(m.role))
+		}
+		m.learn = m.learn && (on == nil || *on)
+	}
+	for _, name := range []string{"weight", "train", "training", "loss"} {
+		found = found || all[name] != nil
+		delete(all, name)
+	}
+	for _, name := range []string{"train_detail", "training_detail", "loss_scale", "loss_weight", "loss_mask", "mask", "masked"} {
+		if !all.empty(name) {
+			return false, fmt.Errorf("%s: a message is predicted as a whole or not at all; want weight 0 or 1 instead", name)
+		}
+	}
+	return found, nil
 }
 
 // roleNamed maps ShareGPT's from and other names of roles to roles. Other values are returned unchanged.
@@ -259,41 +386,32 @@ func roleNamed(from string) string {
 	return from
 }
 
-// rename removes a message's weight and normalises its role. It converts from and value to role and content.
-func (m *message) rename(from *string) error {
-	var raw map[string]json.RawMessage
-	if err := json.Unmarshal(m.text, &raw); err != nil {
-		return err
+// share converts ShareGPT's from and value to role and content.
+func (m *message) share(all members, from string) (err error) {
+	m.role = roleNamed(from)
+	all["role"], _ = json.Marshal(m.role)
+	value := given(all["value"])
+	if value == nil && all["content"] == nil && all["tool_calls"] == nil {
+		return errors.New("it has no value, want an object with from and value, or with role and content")
 	}
-	all := map[string]any{}
-	for name, value := range raw {
-		all[name] = value
+	delete(all, "from")
+	delete(all, "value")
+	if value != nil {
+		all["content"] = value
 	}
-	delete(all, "weight")
-	if role := roleNamed(m.role); role != m.role {
-		m.role = role
-		all["role"] = role
+	if calls := calls(value); from == "function_call" && calls != nil {
+		delete(all, "content")
+		all["tool_calls"], err = json.Marshal(calls)
 	}
-	if m.role == "" && from != nil {
-		m.role = roleNamed(*from)
-		value := given(raw["value"])
-		if _, ok := raw["content"]; value == nil && !ok && raw["tool_calls"] == nil {
-			return errors.New("it has no value, want an object with from and value, or with role and content")
-		}
-		delete(all, "from")
-		delete(all, "value")
-		all["role"] = m.role
-		if value != nil {
-			all["content"] = value
-		}
-		if calls := calls(value); *from == "function_call" && calls != nil {
-			delete(all, "content")
-			all["tool_calls"] = calls
-		}
-	}
-	var err error
-	m.text, err = json.Marshal(all)
 	return err
+}
+
+// given returns v, or nil for null.
+func given(v json.RawMessage) json.RawMessage {
+	if string(v) == "null" {
+		return nil
+	}
+	return v
 }
 
 // calls parses the value of a function_call: the text of an object with name and arguments, or of a list of them.

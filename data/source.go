@@ -11,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/gomoe/gomoe/internal/infile"
-	"github.com/gomoe/gomoe/tokenizer"
 )
 
 // maxLine is the maximum length of a JSON line.
@@ -26,23 +25,21 @@ const mark = "\ufeff"
 
 // part is the text of one document in a source.
 type part struct {
-	line int // line number in the file; 0 means the whole file
+	line int // line number in the file, of its beginning; 0 means the whole file
 	text []byte
 }
 
 // source is a file of texts.
 type source struct {
 	path  string
-	lines bool // each line is JSON and a document; otherwise the file is one document
+	lines bool // each line, or each element of a list, is JSON and a document; otherwise the file is one document
 }
 
 // newSource determines the kind of a file by its name.
 func newSource(path string) (source, error) {
 	switch ext := strings.ToLower(filepath.Ext(path)); ext {
-	case ".jsonl", ".ndjson":
+	case ".jsonl", ".ndjson", ".json":
 		return source{path, true}, nil
-	case ".json":
-		return source{}, fmt.Errorf("data: %s: want a file with a JSON object in each line, named .jsonl", path)
 	case ".parquet", ".arrow", ".gz", ".zst", ".xz", ".zip":
 		return source{}, fmt.Errorf("data: %s: files of kind %s are not read, want text, or a file with a JSON object in each line, named .jsonl", path, ext)
 	}
@@ -50,9 +47,9 @@ func newSource(path string) (source, error) {
 }
 
 // document returns the document of a part.
-func (s source) document(t *tokenizer.Tokenizer, p part) (document, error) {
+func (s source) document(o Options, p part) (document, error) {
 	if s.lines {
-		return parse(t, p.text)
+		return parse(o, p.text)
 	}
 	if !utf8.Valid(p.text) {
 		n := 1
@@ -67,7 +64,8 @@ func (s source) document(t *tokenizer.Tokenizer, p part) (document, error) {
 	return text(string(p.text)), nil
 }
 
-// read calls each with the parts of the file, in order. It skips empty lines.
+// read calls each with the parts of the file, in order. A file of JSON that begins with [ is one list; other files have
+// lines, of which empty ones are skipped.
 func (s source) read(each func(part) error) error {
 	f, _, err := infile.Open(s.path)
 	if err != nil {
@@ -85,7 +83,13 @@ func (s source) read(each func(part) error) error {
 	if first, _ := r.Peek(len(mark)); string(first) == mark {
 		r.Discard(len(mark))
 	}
-	for n := 1; ; n++ {
+	list := list{path: s.path, r: r, line: 1}
+	if c, err := list.next(); err == nil && c == '[' {
+		return list.read(each)
+	} else if err == nil {
+		r.UnreadByte()
+	}
+	for n := list.line; ; n++ {
 		l, err := readLine(r)
 		if err != nil && err != io.EOF {
 			return fmt.Errorf("%s:%d: %w", s.path, n, err)
@@ -114,3 +118,73 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 		}
 	}
 }
+
+// list reads the elements of a JSON list, one at a time.
+type list struct {
+	path string
+	r    *bufio.Reader
+	line int // of the next byte
+}
+
+// next returns the next byte that is no white space.
+func (l *list) next() (byte, error) {
+	for {
+		c, err := l.r.ReadByte()
+		if c == '\n' {
+			l.line++
+		}
+		if err != nil || !bytes.ContainsRune([]byte(" \t\r\n"), rune(c)) {
+			return c, err
+		}
+	}
+}
+
+// read calls each with the elements following [. It finds their ends by strings and brackets alone.
+func (l *list) read(each func(part) error) error {
+	for n := 0; ; n++ {
+		c, err := l.next()
+		p, depth, quoted, escaped := part{line: l.line}, 0, false, false
+		for err == nil && (quoted || depth > 0 || c != ',' && c != ']') {
+			switch p.text = append(p.text, c); {
+			case len(p.text) > maxLine:
+				return l.wrong(fmt.Errorf("an element of more than %d MiB", maxLine>>20))
+			case quoted && (escaped || c == '\\'):
+				escaped = !escaped
+			case c == '"':
+				quoted = !quoted
+			case quoted:
+			case c == '{' || c == '[':
+				depth++
+			case c == '}' || c == ']':
+				depth--
+			}
+			if c, err = l.r.ReadByte(); err == nil && c == '\n' {
+				l.line++
+			}
+		}
+		if err == io.EOF {
+			err = errors.New("the list ends in the middle; is it complete?")
+		}
+		if err != nil {
+			return l.wrong(err)
+		}
+		if n == 0 && c == ']' && len(p.text) == 0 {
+			break
+		}
+		if err := each(p); err != nil {
+			return err
+		}
+		if c == ']' {
+			break
+		}
+	}
+	_, err := l.next()
+	if err == io.EOF {
+		return nil
+	} else if err == nil {
+		err = errors.New("there is more after the end of the list")
+	}
+	return l.wrong(err)
+}
+
+func (l *list) wrong(err error) error { return fmt.Errorf("%s:%d: %w", l.path, l.line, err) }

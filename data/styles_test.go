@@ -68,7 +68,7 @@ func TestStyles(t *testing.T) {
 		t.Run(s.Name, func(t *testing.T) {
 			tok := s.open(t)
 			for _, c := range s.Cases {
-				d, err := parse(tok, c.Line)
+				d, err := parse(Options{Tokenizer: tok}, c.Line)
 				require.NoError(t, err, string(c.Line))
 				ids, learn, err := d.encode(tok)
 				require.NoError(t, err, string(c.Line))
@@ -119,7 +119,21 @@ func TestForms(t *testing.T) {
 			`{"instruction": "", "input": "a\nb", "output": "c"}`,
 			`{"instruction": "a", "context": "b", "response": "c", "category": "x"}`,
 			`{"prompt": "a\nb", "response": "c"}`,
-			`{"question": "a\nb", "answer": "c", "input": "d"}`,
+			`{"question": "a", "answer": "c", "input": "b"}`,
+			`{"question": "a", "answer": "c", "context": "b", "text": null, "messages": null}`,
+			`{"instruction": "a", "context": "b", "output": "c"}`,
+			`{"question": "a\nb", "answer": "c", "response": "d"}`,
+			`{"question": "a\nb", "answer": "c", "prompt": "repeated"}`,
+			`{"system_prompt": "", "question": "a\nb", "response": "c", "id": 3, "scores": [NaN, -Infinity, Infinity], "context": NaN, "note": "NaN \"NaN"}`,
+			`{"query": "a\nb", "response": "c"}`,
+			`{"problem": "a\nb", "solution": "c", "answer": "d"}`,
+			`{"problem": "a\nb", "answer": "c"}`,
+			`{"inputs": "a\nb", "targets": "c"}`,
+			`{"input": "a\nb", "output": "c"}`,
+			`{"input": "a", "context": "b", "output": "c"}`,
+			`{"messages": [{"role": "user", "content": "a\nb"}, {"role": "assistant", "content": "c"}], "text": "rendered", "question": "q", "answer": "r"}`,
+			`{"messages": ` + asJSON(`[{"role": "user", "content": "a\nb"}, {"role": "assistant", "content": "c", "train": true, "loss": null}]`) + `}`,
+			`{"conversation": [{"role": "human", "content": "a\nb"}, {"role": "ai", "content": "c"}], "text": "rendered"}`,
 			`{"prompt": "a\nb", "prompt_id": "x", "messages": [{"role": "user", "content": "a\nb"}, {"role": "assistant", "content": "c"}], "answer": 1, "response": {}}`,
 			`{"conversation": [{"role": "human", "content": "a\nb"}, {"role": "ai", "content": "c"}]}`,
 			`{"conversation": [{"from": "human", "value": "a\nb"}, {"from": "gpt", "value": "c"}]}`,
@@ -134,14 +148,23 @@ func TestForms(t *testing.T) {
 			`{"conversations": [{"from": "system", "value": "s"}, {"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}, {"from": "human", "value": "c"}, {"from": "gpt", "value": "d"}]}`,
 			`{"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}, {"from": "human", "value": "c"}, {"from": "gpt", "value": "d"}], "system": "s"}`,
 			`{"instruction": "c", "output": "d", "system": "s", "history": [["a", "b"]]}`,
+			`{"prompt": "c", "response": "d", "system_prompt": "s", "history": [["a", "b"]]}`,
+			`{"query": "c", "response": "d", "system": "s", "system_prompt": "s", "history": [["a", "b"]]}`,
+			`{"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}, {"from": "human", "value": "c"}, {"from": "gpt", "value": "d"}], "system_prompt": "s"}`,
+			`{"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "c"}, {"role": "assistant", "content": "d"}], "history": [["a", "b"]]}`,
 		}},
 		{`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "weight": 0}, {"role": "user", "content": "c"}, {"role": "assistant", "content": "d"}]}`, []string{
 			`{"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b", "weight": 0}, {"from": "human", "value": "c"}, {"from": "gpt", "value": "d"}]}`,
 			`{"prompt": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}], "completion": [{"role": "assistant", "content": "d"}]}`,
+			`{"prompt": [{"role": "user", "content": "c"}], "completion": [{"role": "assistant", "content": "d"}], "history": [["a", "b"]]}`,
+			`{"messages": [{"role": "user", "content": "a", "train": false}, {"role": "assistant", "content": "b", "train": false}, {"role": "user", "content": "c"}, {"role": "assistant", "content": "d", "train": true}]}`,
+			`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "loss": false}, {"role": "user", "content": "c"}, {"role": "assistant", "content": "d", "train_detail": []}]}`,
+			`{"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b", "training": false}, {"from": "human", "value": "c"}, {"from": "gpt", "value": "d"}]}`,
 		}},
 		{`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": {"x": 1}}}]}, {"role": "tool", "content": "r"}, {"role": "assistant", "content": "b"}], "tools": ` + tools + `}`, []string{
 			`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": null, "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": "{\"x\": 1}"}}]}, {"role": "tool", "content": "r"}, {"role": "assistant", "content": "b"}], "tools": ` + asJSON(tools) + `}`,
 			`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": "{\"x\":1}"}}]}, {"role": "tool", "content": [{"type": "text", "text": "r"}]}, {"role": "assistant", "content": "b"}], "tools": [` + asJSON(tools[1:len(tools)-1]) + `]}`,
+			`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": null, "function_call": {"name": "f", "arguments": "{\"x\": 1}"}}, {"role": "function", "name": "f", "content": "r"}, {"role": "assistant", "content": "b"}], "tools": ` + tools + `}`,
 			`{"conversations": [{"from": "human", "value": "a"}, {"from": "function_call", "value": "{\"name\": \"f\", \"arguments\": {\"x\": 1}}"}, {"from": "observation", "value": "r"}, {"from": "gpt", "value": "b"}], "tools": ` + asJSON(tools) + `}`,
 		}},
 		{`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": {}}}]}]}`, []string{
@@ -157,7 +180,7 @@ func TestForms(t *testing.T) {
 		}},
 	} {
 		document := func(line string) ([]int32, []bool) {
-			d, err := parse(tok, []byte(line))
+			d, err := parse(Options{Tokenizer: tok}, []byte(line))
 			require.NoError(t, err, line)
 			ids, learn, err := d.encode(tok)
 			require.NoError(t, err, line)
@@ -181,7 +204,7 @@ func asJSON(s string) string {
 // Variables of the template stand in the line, as they stand in a request.
 func TestVariables(t *testing.T) {
 	tok := bytesAndEnd(t, `{{ mood }}:`+template)
-	d, err := parse(tok, []byte(`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], "chat_template_kwargs": {"mood": "calm"}}`))
+	d, err := parse(Options{Tokenizer: tok}, []byte(`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], "chat_template_kwargs": {"mood": "calm"}}`))
 	require.NoError(t, err)
 	require.Equal(t, "calm:<user>a<|end|><assistant>b<|end|>", d.text)
 }

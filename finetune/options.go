@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"time"
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/graph"
@@ -24,7 +25,8 @@ type Options struct {
 	// Data lists files of texts or chats, as read by data.Build. HeldOut lists files for measuring the loss before and
 	// after; without any, it is not measured.
 	Data, HeldOut []string
-	Broken        int // number of malformed lines to tolerate in them
+	Broken        int       // number of malformed lines to tolerate in them
+	Date          time.Time // shown to chat templates; zero means that of data.Build
 	// Out is the folder for results: the adapter in PEFT's format, with mlx-lm's format in the subfolder mlx, or, with
 	// All, the model in the subfolder model; and the run's tokens, metrics and checkpoints.
 	Out string

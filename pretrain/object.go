@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gomoe/gomoe/internal/near"
 	"github.com/gomoe/gomoe/internal/quoted"
@@ -78,6 +79,13 @@ func (f file) read(at string, text json.RawMessage, to any) error {
 		want = set(to, text, "a text")
 	case *bool:
 		want = set(to, text, "true or false")
+	case *time.Time:
+		x, ok := parse[string](text)
+		date, err := time.Parse(time.DateOnly, x)
+		if !ok || err != nil {
+			want = "a date, such as 2026-11-29"
+		}
+		*to = date
 	case *[]string:
 		want = set(to, text, "a list of texts")
 	case *map[string]any:

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/infile"
@@ -56,7 +57,9 @@ type Data struct {
 	Files []string
 	// Tokenizer is a tokenizer's file, or its folder. "" uses the bytes of the text as tokens.
 	Tokenizer string
-	HeldOut   []string // files for the held-out loss, with a tokenizer; without one, it uses a batch from the last 5% of the bytes
+	// Date is the date shown to chat templates, with a tokenizer; zero means that of data.Build.
+	Date    time.Time
+	HeldOut []string // files for the held-out loss, with a tokenizer; without one, it uses a batch from the last 5% of the bytes
 	// HeldOutBatches is the maximum number of batches of HeldOut to measure the loss on: always the same ones, drawn
 	// from all of the text.
 	HeldOutBatches int
@@ -115,7 +118,7 @@ func Parse(path string, text []byte) (*Settings, error) {
 	of := members{
 		"model": &s.Model,
 		"data": members{
-			"files": &s.Data.Files, "tokenizer": &s.Data.Tokenizer, "held_out": &s.Data.HeldOut, "held_out_batches": integer{&s.Data.HeldOutBatches, 1}, "limit_mib": integer{&s.Data.Limit, 1},
+			"files": &s.Data.Files, "tokenizer": &s.Data.Tokenizer, "held_out": &s.Data.HeldOut, "held_out_batches": integer{&s.Data.HeldOutBatches, 1}, "date": &s.Data.Date, "limit_mib": integer{&s.Data.Limit, 1},
 		},
 		"mesh": &mesh, "dtype": lm.DTypes(&s.DType),
 		"steps": integer{&s.Steps, 1}, "batch": integer{&s.Batch, 1}, "length": integer{&s.Length, 1}, "seed": &s.Seed,
@@ -165,6 +168,9 @@ func Parse(path string, text []byte) (*Settings, error) {
 	}
 	if s.Data.Tokenizer != "" && s.Data.Limit != 0 {
 		return nil, fmt.Errorf("pretrain: %s: data.limit_mib is for texts without data.tokenizer; with one all of data.files is read", path)
+	}
+	if s.Data.Tokenizer == "" && !s.Data.Date.IsZero() {
+		return nil, fmt.Errorf("pretrain: %s: data.date is for conversations, which want data.tokenizer", path)
 	}
 	if s.Data.Limit == 0 {
 		s.Data.Limit = usualLimit

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/gomoe/gomoe/data"
 	"github.com/gomoe/gomoe/data/text"
@@ -89,7 +90,7 @@ func (s *Settings) tokens(ctx context.Context, folder string, tok *tokenizer.Tok
 	}
 	open := func(name, setting string, files []string, o data.Order) (*data.Set, *data.Batches, error) {
 		path := filepath.Join(folder, name)
-		if _, err := data.Build(ctx, path, files, data.Options{Tokenizer: tok}); err != nil {
+		if _, err := data.Build(ctx, path, files, data.Options{Tokenizer: tok, Date: s.Data.Date}); err != nil {
 			return nil, nil, fmt.Errorf("pretrain: %s: %s: %w", s.Path, setting, err)
 		}
 		set, err := data.Open(path)
@@ -115,6 +116,9 @@ func (s *Settings) tokens(ctx context.Context, folder string, tok *tokenizer.Tok
 	}
 	r.about = fmt.Sprintf("%d tokens of %d documents in %s", set.Tokens(), set.Documents(), strings.Join(s.Data.Files, ", "))
 	r.hash = fmt.Sprint(r.about, set.Vocab())
+	if !s.Data.Date.IsZero() {
+		r.hash += s.Data.Date.Format(time.DateOnly)
+	}
 	r.step = func(step int) (train.Parts, error) {
 		return lm.Parts(b.Step(int64(step-1)), s.Batch, lm.Inputs()...), nil
 	}

@@ -31,11 +31,11 @@ func (t *tool) finetuneCommand() *ffcli.Command {
 		Name: "finetune", ShortUsage: "gomoe finetune MODEL -data chats.jsonl -out DIR [-held-out other.jsonl] [-merge MERGED] [flags]", FlagSet: fs,
 		ShortHelp: "Train adapters of a model, or all of it, on texts.",
 		LongHelp: "MODEL is that of gomoe generate; quantised weights stay as they are. Data are files of text, which are one document each, or\n" +
-			"named .jsonl with an object in each line: a text, a prompt with its completion, or the messages of a chat, of which what\n" +
-			"the assistant says is learned. DIR gets adapter_config.json and adapter_model.safetensors, which PEFT loads, and in the\n" +
-			"folder mlx the same for mlx-lm; with -all a folder named model with the model; and metrics.csv, training.png and, with\n" +
-			"-save-every, checkpoints. -merge writes the model with the adapter added to its weights. The first Ctrl-C or\n" +
-			"SIGTERM ends the run after the current step, a second one at once.",
+			"named .jsonl or .json with an object in each line or a list of objects: a text, a prompt with its completion, or the\n" +
+			"messages of a chat, of which what the assistant says is learned. DIR gets adapter_config.json and\n" +
+			"adapter_model.safetensors, which PEFT loads, and in the folder mlx the same for mlx-lm; with -all a folder named model\n" +
+			"with the model; and metrics.csv, training.png and, with -save-every, checkpoints. -merge writes the model with the\n" +
+			"adapter added to its weights. The first Ctrl-C or SIGTERM ends the run after the current step, a second one at once.",
 		Exec: func(ctx context.Context, args []string) error {
 			path, err := onePath(fs, args, "the folder of a model, or a GGUF file")
 			if err != nil {
@@ -75,6 +75,12 @@ func (f *tuning) flags(fs *flag.FlagSet) {
 	fs.Func("data", "`files` of texts or chats, with commas between; repeatable", list(&o.Data))
 	fs.Func("held-out", "`files` on which the loss is measured before and after, with commas between; repeatable", list(&o.HeldOut))
 	fs.IntVar(&o.Broken, "broken", 0, "how many `lines` of the files may be broken; they are passed over")
+	fs.Func("date", "`date` that a chat template asking for today's gets, such as 2026-11-29; 2000-01-01 if not given, so that the same files give the same tokens on every day", func(s string) (err error) {
+		if o.Date, err = time.Parse(time.DateOnly, s); err != nil {
+			err = errors.New("want a date, such as 2026-11-29")
+		}
+		return err
+	})
 	fs.StringVar(&o.Out, "out", "out/finetune", "`folder` for what is made")
 	fs.IntVar(&o.LoRA.Rank, "rank", 16, "`rank` of the adapters")
 	fs.Float64Var(&o.LoRA.Alpha, "alpha", 32, "adapters are multiplied by `alpha`/rank")

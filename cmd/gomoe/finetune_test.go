@@ -86,6 +86,7 @@ func TestFinetune(t *testing.T) {
 		{[]string{"-data", text, "-out", out}, 2, "want one: the folder of a model"},
 		{append(small, "-out", out, "-steps", "0"), 2, "-steps 0"},
 		{append(small, "-out", out, "-merge-type", "q9"), 2, "want f32, f16"},
+		{append(small, "-out", out, "-date", "29.11."), 2, "want a date, such as 2026-11-29"},
 		{append(small, "-out", out, "-keep", "0"), 2, "-keep 0: want at least 1"},
 		{append(small, "-out", out, "-all"), 2, "is for adapters, and -all trains all weights"},
 		{append(small, "-out", out, "-from", out), 2, "the adapter in -from " + out + " says that"},
@@ -103,5 +104,22 @@ func TestFinetune(t *testing.T) {
 			t.Errorf("%q: status %d, %s\nwant %d, %s", x.args, code, wrong, x.code, x.want)
 		}
 		require.NotRegexp(t, `\.go:\d`, wrong)
+	}
+}
+
+// A chat template gets the date of -date, or 2000-01-01.
+func TestFinetuneDate(t *testing.T) {
+	dir, model := t.TempDir(), fewTokens(t)
+	require.NoError(t, os.WriteFile(filepath.Join(model, "chat_template.jinja"), []byte(`{{ '!' * (strftime_now('%y')|int + strftime_now('%d')|int) }}{% for m in messages %}{{ m.content }}{% endfor %}`), 0o644))
+	text := filepath.Join(dir, "a.json")
+	require.NoError(t, os.WriteFile(text, []byte(`[{"question": "#", "answer": "$"}]`), 0o644))
+	for date, tokens := range map[string]string{"": " 3 tokens", "2005-01-07": " 14 tokens"} {
+		args := []string{"finetune", model, "-data", text, "-out", filepath.Join(dir, "out"+date), "-steps", "1", "-batch", "1", "-length", "16"}
+		if date != "" {
+			args = append(args, "-date", date)
+		}
+		var out, wrong bytes.Buffer
+		require.Zero(t, run(context.Background(), args, nil, &out, &wrong), wrong.String())
+		require.Contains(t, out.String(), "1 documents,"+tokens)
 	}
 }
