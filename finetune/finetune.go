@@ -50,8 +50,8 @@ type tuning struct {
 	held     *data.Batches // nil if there is no held-out text
 }
 
-// Run trains the model of a checkpoint. When stop ends, the current step is completed and saved, and Run returns an
-// *lm.InterruptedError. When ctx ends, it returns at once. In a job of several processes, all must call Run and
+// Run trains the model of a checkpoint. When stop ends, the current step is completed, the adapter or the model is
+// written, and Run returns an *lm.InterruptedError. When ctx ends, it returns at once. In a job of several processes, all must call Run and
 // share the folder Out; the first one writes.
 func Run(ctx, stop context.Context, m *models.Model, c *checkpoint.Checkpoint, o Options) (r Result, err error) {
 	t := &tuning{o: o, m: m, c: c}
@@ -164,16 +164,13 @@ func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
 			return err
 		},
 		Done: func(ctx context.Context, d *lm.Done) (err error) {
-			if d.Stopped && d.Unwritten == nil {
-				return nil
-			}
-			if d.Loss != nil {
+			if d.Loss != nil && !d.Stopped {
 				if r.After, err = d.Loss(ctx); err != nil {
 					return err
 				}
 				t.say("held-out loss %.4f after %d steps, %.4f at the beginning", r.After, d.Steps, r.Before)
 			}
-			return t.write(ctx, d.Run, d.Unwritten != nil)
+			return t.write(ctx, d.Run, d.Stopped || d.Unwritten != nil)
 		},
 	}
 	if t.held != nil {

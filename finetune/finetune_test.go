@@ -266,7 +266,7 @@ func TestRun(t *testing.T) {
 
 	parts := options(t)
 	parts.LoRA, parts.Data, parts.HeldOut = o.LoRA, o.Data, o.HeldOut
-	parts.Saves.Every, parts.Steps = 3, 8
+	parts.Saves.Every, parts.Steps, parts.Merge = 3, 8, filepath.Join(t.TempDir(), "merged")
 	c, m, tok := open(t, model)
 	parts.Tokenizer = tok
 	stop, end := context.WithCancel(context.Background())
@@ -281,11 +281,14 @@ func TestRun(t *testing.T) {
 	require.EqualError(t, err, "finetune: interrupted after 5 of 8 steps; give -resume to go on from there")
 	require.True(t, half.Ended.Stopped)
 	require.Equal(t, 5, half.Ended.Steps)
+	require.FileExists(t, filepath.Join(parts.Out, peft.FileName), "the adapter of the completed steps")
+	require.NoDirExists(t, parts.Merge, "a resumed run would be refused")
 	parts.Saves.Resume = true
 	whole, err := Run(context.Background(), context.Background(), m, c, parts)
 	require.NoError(t, err)
 	require.Equal(t, 8, whole.Ended.Steps)
 	require.Equal(t, bytes(o.Out), bytes(parts.Out))
+	require.DirExists(t, parts.Merge)
 }
 
 // A run that is told to end while it cuts texts into tokens ends there.

@@ -23,9 +23,9 @@ import (
 	"github.com/gomoe/gomoe/train/snapshot"
 )
 
-// write writes the adapter or all weights, and the merged model. A failed run leaves no merged model, which would
-// prevent resuming, because a run does not overwrite one.
-func (t *tuning) write(ctx context.Context, run *train.Run, failed bool) error {
+// write writes the adapter or all weights, and the merged model. A run that was interrupted or has failed leaves no
+// merged model, which would prevent resuming, because a run does not overwrite one.
+func (t *tuning) write(ctx context.Context, run *train.Run, early bool) error {
 	goruntime.GC() // frees memory left by the steps for the weights
 	arrays, err := run.Weights(ctx)
 	if err != nil || !t.first {
@@ -48,8 +48,8 @@ func (t *tuning) write(ctx context.Context, run *train.Run, failed bool) error {
 	if t.o.Merge == "" {
 		return nil
 	}
-	if failed {
-		t.say("the model with the adapter is not written to %s, as the run has failed", t.o.Merge)
+	if early {
+		t.say("the model with the adapter is not written to %s, as the run has ended early", t.o.Merge)
 		return nil
 	}
 	o := t.merging()

@@ -16,10 +16,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/checkpoint/peft"
+	"github.com/gomoe/gomoe/checkpoint/safetensors"
 )
 
 // A command that a signal ends before it has done what it was asked for says what there is of its work, and ends by that
-// signal. A server that is told to end has done it.
+// signal. A training leaves its model or adapter. A server that is told to end has done it.
 func TestSignals(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -37,15 +40,19 @@ func TestSignals(t *testing.T) {
 		args     []string
 		at, says string // the output at which the signal is sent, and what is there in the end
 		done     bool
+		made     string // a file in the folder named after the case
 	}{
-		"train":    {[]string{"train", plain, "-out", at("train")}, "/1000000  loss", "gomoe train: interrupted after ", false},
-		"lost":     {[]string{"train", plain, "-out", at("lost")}, "/1000000  loss", lost, false},
-		"saves":    {[]string{"train", saves, "-out", at("saves")}, "/1000000  loss", saved, false},
-		"ranks":    {[]string{"launch", "-n", "2", "--", self, "train", plain, "-mesh", "ep=2", "-out", at("ranks")}, "/1000000  loss", " was ended by SIG", false},
-		"finetune": {[]string{"finetune", model, "-data", text, "-length", "8", "-batch", "2", "-steps", "1000000", "-out", at("finetune")}, "/1000000  loss", lost, false},
-		"generate": {[]string{"generate", model, "-prompt", "!", "-slide", "-n", "100000000", "-stats"}, "room for", "gomoe generate: interrupted\n", false},
-		"serve":    {[]string{"serve", model, "-listen", "127.0.0.1:0"}, "serving", "", true},
-		"servers":  {[]string{"launch", "-n", "2", "--", self, "serve", model, "-mesh", "ep=2", "-listen", "127.0.0.1:0"}, "serving", "", true},
+		"train":    {[]string{"train", plain, "-out", at("train")}, "/1000000  loss", "gomoe train: interrupted after ", false, safetensors.FileName},
+		"lost":     {[]string{"train", plain, "-out", at("lost")}, "/1000000  loss", lost, false, safetensors.FileName},
+		"saves":    {[]string{"train", saves, "-out", at("saves")}, "/1000000  loss", saved, false, safetensors.FileName},
+		"ranks":    {[]string{"launch", "-n", "2", "--", self, "train", plain, "-mesh", "ep=2", "-out", at("ranks")}, "/1000000  loss", " was ended by SIG", false, safetensors.FileName},
+		"finetune": {[]string{"finetune", model, "-data", text, "-length", "8", "-batch", "2", "-steps", "1000000", "-out", at("finetune")}, "/1000000  loss", lost, false, peft.FileName},
+		"tuning":   {[]string{"finetune", model, "-data", text, "-length", "8", "-batch", "2", "-steps", "1000000", "-out", at("tuning"), "-save-every", "1000000"}, "/1000000  loss", saved, false, peft.FileName},
+		"all":      {[]string{"finetune", model, "-data", text, "-length", "8", "-batch", "2", "-steps", "1000000", "-out", at("all"), "-all"}, "/1000000  loss", lost, false, filepath.Join("model", safetensors.FileName)},
+		"tuners":   {[]string{"launch", "-n", "2", "--", self, "finetune", model, "-data", text, "-length", "8", "-batch", "2", "-steps", "1000000", "-out", at("tuners"), "-mesh", "ep=2"}, "/1000000  loss", " was ended by SIG", false, peft.FileName},
+		"generate": {[]string{"generate", model, "-prompt", "!", "-slide", "-n", "100000000", "-stats"}, "room for", "gomoe generate: interrupted\n", false, ""},
+		"serve":    {[]string{"serve", model, "-listen", "127.0.0.1:0"}, "serving", "", true, ""},
+		"servers":  {[]string{"launch", "-n", "2", "--", self, "serve", model, "-mesh", "ep=2", "-listen", "127.0.0.1:0"}, "serving", "", true, ""},
 	} {
 		for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 			cmd := exec.Command(self, c.args...)
@@ -60,9 +67,10 @@ func TestSignals(t *testing.T) {
 			if ok := ended.Signaled() && ended.Signal() == s; ok == c.done || c.done && ended.ExitStatus() != 0 || !strings.Contains(said, c.says) {
 				t.Errorf("%s: %v: %v; want an end by the signal %v, and %q:\n%s", name, s, cmd.ProcessState, !c.done, c.says, said)
 			}
-			for _, out := range []string{"train", "lost", "saves", "ranks", "finetune"} {
-				require.NoError(t, os.RemoveAll(at(out)))
+			if c.made != "" {
+				require.FileExists(t, filepath.Join(at(name), c.made), "%s: %v:\n%s", name, s, said)
 			}
+			require.NoError(t, os.RemoveAll(at(name)))
 		}
 	}
 }
