@@ -86,29 +86,7 @@ func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
 	if t.first = job.First(); t.o.Stdout == nil || !t.first {
 		t.o.Stdout = io.Discard
 	}
-	if t.o.Merge != "" {
-		if _, err := os.Lstat(t.o.Merge); err == nil {
-			return r, fmt.Errorf("%s is there already; remove it, or merge to another name", t.o.Merge)
-		}
-		if t.first {
-			if err := convert.Check(ctx, t.o.Merge, t.c.Path, t.merging()); err != nil {
-				return r, fmt.Errorf("the model with the adapter could not be written in the end: %w", err)
-			}
-		}
-	}
-	saves := &t.o.Saves
-	saves.Folder.Path, saves.Made = lm.Checkpoints(t.o.Out), []string{filepath.Join(t.o.Out, peft.FileName)}
-	if t.o.All {
-		saves.Made = []string{t.model()}
-	}
-	if err := whole.Folder(t.o.Out); err != nil {
-		return r, err
-	}
-	if err := saves.Earlier(); err != nil {
-		return r, err
-	}
-	made := []string{"train.tokens", "held-out.tokens", report.MetricsName, train.PictureName, peft.ConfigName, peft.FileName}
-	if err := whole.ApartIn(t.o.Out, made, slices.Concat(t.o.Data, t.o.HeldOut)...); err != nil {
+	if err := t.outputs(ctx); err != nil {
 		return r, err
 	}
 	if err := t.adapt(); err != nil {
@@ -178,6 +156,41 @@ func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
 	}
 	r.Ended, err = run.Run(ctx, stop)
 	return r, err
+}
+
+// outputs makes the folder for results. It returns an error if they would be mixed with the model, with an input or
+// with results of another run, or if the merged model could not be written.
+func (t *tuning) outputs(ctx context.Context) error {
+	folder := t.c.Path
+	if info, err := os.Stat(folder); err == nil && !info.IsDir() {
+		folder = filepath.Dir(folder)
+	}
+	if whole.Same(t.o.Out, folder) {
+		return fmt.Errorf("%s has the model %s, want another folder for what is made (-out)", t.o.Out, t.c.Path)
+	}
+	saves, result := &t.o.Saves, peft.FileName
+	if t.o.All {
+		result = lm.AllName
+	}
+	saves.Folder.Path = lm.Checkpoints(t.o.Out)
+	lm.Results(saves, t.o.Out, result)
+	if err := saves.Earlier(); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(t.o.Merge); t.o.Merge != "" && err == nil {
+		return fmt.Errorf("%s is there already; remove it, or merge to another name", t.o.Merge)
+	}
+	made := []string{"", "train.tokens", "held-out.tokens", report.MetricsName, train.PictureName, train.RescuedName, peft.ConfigName, peft.FileName, "mlx", lm.AllName, filepath.Base(saves.Folder.Path)}
+	if err := whole.ApartIn(t.o.Out, made, slices.Concat(t.o.Data, t.o.HeldOut, []string{t.o.Merge})...); err != nil {
+		return err
+	}
+	if err := whole.Folder(t.o.Out); err != nil || t.o.Merge == "" || !t.first {
+		return err
+	}
+	if err := convert.Check(ctx, t.o.Merge, t.c.Path, t.merging()); err != nil {
+		return fmt.Errorf("the model with the adapter could not be written in the end: %w", err)
+	}
+	return nil
 }
 
 // usualLength is the default sequence length in tokens, unless the model was trained on shorter ones.

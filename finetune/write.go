@@ -20,6 +20,7 @@ import (
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/train"
+	"github.com/gomoe/gomoe/train/lm"
 	"github.com/gomoe/gomoe/train/snapshot"
 )
 
@@ -67,7 +68,7 @@ func (t *tuning) merging() convert.Options {
 }
 
 // model returns the folder for a model with all weights trained.
-func (t *tuning) model() string { return filepath.Join(t.o.Out, "model") }
+func (t *tuning) model() string { return filepath.Join(t.o.Out, lm.AllName) }
 
 // writeModel writes the model with all weights trained, replacing one left by an earlier run that this run
 // continues. The earlier one stays until the new one is complete.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -116,13 +115,13 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 			Saves: train.Saves{
 				Folder: saves,
 				Every:  s.SaveEvery, Resume: o.Resume, Overwrite: o.Overwrite, Facts: s.facts(), Model: shared(), Free: free,
-				Made: []string{filepath.Join(o.Out, safetensors.FileName)},
 			},
 			Figures: train.Figures{Draw: o.Draw, Title: "gomoe train, mesh " + lm.Describe(s.Mesh)},
 		},
 	}
 	t.Config.World, t.Config.Deadline, t.Config.Finite = o.World, o.Deadline, o.Finite
 	loop := &t.Loop
+	lm.Results(&loop.Saves, o.Out, safetensors.FileName)
 	if err = whole.Folder(o.Out); err == nil {
 		err = loop.Saves.Earlier()
 	}

@@ -41,6 +41,9 @@ type Saves struct {
 	// it belongs to an earlier run that cannot be resumed, only overwritten. A resuming run may overwrite one marked
 	// by Rescue.
 	Made []string
+	// Others lists files or folders of other programs, next to which Made would be confused with them: a folder with
+	// the weights of a model and of an adapter is opened as either. One that exists is refused.
+	Others []string
 	// Overwrite permits overwriting Made.
 	Overwrite bool
 	// As, if not nil, makes checkpoints readable as a model, for gomoe generate and package checkpoint.
@@ -57,9 +60,9 @@ type Begun struct {
 	Changed []string // settings that affect results and differ from the checkpoint's, such as "-batch 8 instead of 16"
 }
 
-// Earlier returns an error in two cases. Without Resume, new checkpoints would mix with those of an earlier run,
+// Earlier returns an error in three cases. Without Resume, new checkpoints would mix with those of an earlier run,
 // and a later run would resume from whichever is newest. Without a checkpoint, the run would overwrite results of
-// an earlier run. Begin checks this too; a program that compiles for a long time calls Earlier first.
+// an earlier run, or add its results to Others. Begin checks this too; a program that compiles for a long time calls Earlier first.
 func (s *Saves) Earlier() error {
 	if s.Folder.Path != "" {
 		steps, err := s.Folder.Steps()
@@ -68,6 +71,11 @@ func (s *Saves) Earlier() error {
 			return err
 		case len(steps) > 0:
 			return fmt.Errorf("an earlier run has left a checkpoint of step %d; give -resume to go on from it, or another folder, or remove %s", steps[len(steps)-1], s.Folder.Path)
+		}
+	}
+	for _, path := range s.Others {
+		if _, err := os.Lstat(path); err == nil {
+			return fmt.Errorf("%s is there, of a model or of another training, which this run would mix with its own results; give another folder, or remove it", path)
 		}
 	}
 	failed, err := s.rescued()

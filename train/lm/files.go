@@ -12,13 +12,31 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/checkpoint"
 	"github.com/gomoe/gomoe/checkpoint/parts"
+	"github.com/gomoe/gomoe/checkpoint/peft"
 	"github.com/gomoe/gomoe/checkpoint/safetensors"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/nn"
+	"github.com/gomoe/gomoe/train"
 	"github.com/gomoe/gomoe/train/snapshot"
 )
+
+// AllName is the folder in Training.Out for the model of a training that begins with one.
+const AllName = "model"
+
+// Results sets Saves.Made to name in the folder of a run, and Saves.Others to the weights of models and adapters of
+// other names.
+func Results(s *train.Saves, out, name string) {
+	s.Made, s.Others = nil, nil
+	for _, other := range []string{safetensors.FileName, safetensors.IndexName, peft.FileName, peft.MLXName, AllName} {
+		if path := filepath.Join(out, other); other == name {
+			s.Made = append(s.Made, path)
+		} else {
+			s.Others = append(s.Others, path)
+		}
+	}
+}
 
 // Tensors returns a parameter as tensors for a file. If name contains a star, which stands for the number of an
 // expert, there is one tensor for each index of dimension 0. If transposed is set, weights w [..,in,out] are stored

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"math"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -225,11 +224,13 @@ func (o *Options) Config(m sharding.Mesh) gomoe.Config {
 
 // saves configures checkpoints, and the settings that must match when resuming.
 func (o *Options) saves() train.Saves {
-	return train.Saves{
+	s := train.Saves{
 		Folder: snapshot.Folder{Path: Checkpoints(o.Out), Keep: o.Keep}, Every: o.SaveEvery, Resume: o.Resume, Overwrite: o.Overwrite,
-		Facts: o.Facts, Model: o.sizes, Made: []string{filepath.Join(o.Out, safetensors.FileName)},
+		Facts: o.Facts, Model: o.sizes,
 		Free: strings.Fields("-check -compare -deadline -eval -finite -keep -overlap -overwrite -prompt -remat -resume -sample -save-every -temperature"),
 	}
+	Results(&s, o.Out, safetensors.FileName)
+	return s
 }
 
 // Multiple returns a multiple of a number to recommend instead of n: the next larger one, or the next smaller one
