@@ -2,12 +2,14 @@ package serve
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 
 	"github.com/gomoe/gomoe/generate"
 	"github.com/gomoe/gomoe/internal/quoted"
+	"github.com/gomoe/gomoe/internal/strictjson"
 	"github.com/gomoe/gomoe/tokenizer"
 )
 
@@ -23,8 +25,13 @@ type chat struct {
 	Format        *struct {
 		Type string `json:"type"`
 	} `json:"response_format"`
-	// Template holds additional variables for the model's chat template.
+	// Template holds additional variables for the model's chat template, and Effort is the one named reasoning_effort.
 	Template json.RawMessage `json:"chat_template_kwargs"`
+	Effort   *string         `json:"reasoning_effort"`
+
+	BestOf        json.RawMessage `json:"best_of" idle:"1"`
+	Echo          json.RawMessage `json:"echo" idle:"false"`
+	SpecialTokens json.RawMessage `json:"add_special_tokens" idle:"false"` // the chat template writes them
 }
 
 // chat answers POST /v1/chat/completions.
@@ -60,7 +67,7 @@ func (s *Server) converse(q *chat) ([]generate.Request, error) {
 		return nil, err
 	}
 	if q.TopLogProbs != nil {
-		if request.Top = *q.TopLogProbs; !q.LogProbs {
+		if request.Top = *q.TopLogProbs; !q.LogProbs && request.Top != 0 {
 			return nil, wrong("top_logprobs", "top_logprobs without logprobs")
 		}
 	}
@@ -93,7 +100,11 @@ func (s *Server) conversation(q *chat) ([]int32, error) {
 	if err != nil {
 		return nil, wrong("messages", err.Error())
 	}
-	c := tokenizer.Conversation{Messages: messages, Tools: q.Tools, More: q.Template, Generate: true}
+	more, err := q.variables()
+	if err != nil {
+		return nil, err
+	}
+	c := tokenizer.Conversation{Messages: messages, Tools: q.Tools, More: more, Generate: true}
 	switch choice := strings.Trim(string(q.ToolChoice), `"`); choice {
 	case "", "null", "auto":
 	case "none":
@@ -102,10 +113,43 @@ func (s *Server) conversation(q *chat) ([]int32, error) {
 		return nil, wrong("tool_choice", fmt.Sprintf("tool_choice %s: the model chooses by itself; want auto or none", quoted.Plain(q.ToolChoice)))
 	}
 	text, err := s.c.Tokenizer.Prompt(c)
+	if unread, ok := errors.AsType[*tokenizer.UnreadError](err); ok {
+		switch field := unread.Name; {
+		case field == "tools", field == effort && q.Effort != nil:
+			return nil, wrong(field, err.Error())
+		}
+		return nil, wrong("chat_template_kwargs", err.Error())
+	}
 	if err != nil {
 		return nil, wrong("messages", err.Error())
 	}
 	return s.encode("messages", text, tokenizer.Options{Bare: true})
+}
+
+// effort is the field, and the variable of chat templates, that says how much the model reasons.
+const effort = "reasoning_effort"
+
+// variables returns the further variables of the chat template.
+func (q *chat) variables() (json.RawMessage, error) {
+	if q.Effort == nil {
+		return q.Template, nil
+	}
+	all := map[string]json.RawMessage{}
+	if len(q.Template) > 0 && strictjson.UnmarshalOnce(q.Template, &all) != nil {
+		return q.Template, nil // the template's error
+	}
+	if _, ok := all[effort]; ok {
+		return nil, wrong(effort, effort+" is in chat_template_kwargs, too; want one of them")
+	}
+	value, err := json.Marshal(*q.Effort)
+	if err != nil {
+		return nil, err
+	}
+	if all == nil {
+		all = map[string]json.RawMessage{}
+	}
+	all[effort] = value
+	return json.Marshal(all)
 }
 
 // chatStyle formats chat messages.

@@ -22,6 +22,9 @@ type completion struct {
 	LogProbs *int            `json:"logprobs"`
 	Suffix   *string         `json:"suffix"`
 	BestOf   *int            `json:"best_of"`
+
+	SpecialTokens json.RawMessage `json:"add_special_tokens" idle:"true"`
+	Format        json.RawMessage `json:"response_format" idle:"{\"type\":\"text\"}"`
 }
 
 // usualTokens is the default number of tokens of a completion.

@@ -2,9 +2,11 @@ package serve
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -26,6 +28,8 @@ func parse(text []byte, v any) error {
 	err := strictjson.UnmarshalKnown(text, v)
 	e, ok := errors.AsType[*strictjson.Error](err)
 	switch {
+	case err == nil:
+		return idle(reflect.ValueOf(v).Elem())
 	case !ok:
 		return err
 	case errors.Is(e.Err, jsontext.ErrDuplicateName):
@@ -39,6 +43,33 @@ func parse(text []byte, v any) error {
 		return wrong("", "the request: "+e.What)
 	}
 	return wrong(quoted.Plain(e.Field()), e.What)
+}
+
+// idle returns a problem if a field with the tag idle has another value than the tag's. null is no value.
+func idle(request reflect.Value) error {
+	for _, f := range reflect.VisibleFields(request.Type()) {
+		only, tagged := f.Tag.Lookup("idle")
+		if !tagged {
+			continue
+		}
+		text := request.FieldByIndex(f.Index).Bytes()
+		var has, want any
+		if len(text) == 0 || json.Unmarshal(text, &has) == nil && has == nil {
+			continue
+		}
+		if err := json.Unmarshal([]byte(only), &want); err != nil {
+			return err
+		}
+		if !reflect.DeepEqual(has, want) {
+			or := ""
+			if want != nil {
+				or = "want " + only + ", or "
+			}
+			name := f.Tag.Get("json")
+			return wrong(name, fmt.Sprintf("there is no %s here: %sleave it out", name, or))
+		}
+	}
+	return nil
 }
 
 // tooMany returns the maximum number of fields if an object in text exceeds it, and 0 otherwise. It stops at the

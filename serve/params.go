@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -37,6 +38,7 @@ type params struct {
 	Keep  int  `json:"keep"`  // number of first tokens never dropped
 
 	Ignored
+	Idle
 
 	only bool // the answer is the prompt alone, leaving out the generated token
 }
@@ -49,8 +51,53 @@ type Ignored struct {
 	Tier       ignored `json:"service_tier"`
 	Safety     ignored `json:"safety_identifier"`
 	CacheKey   ignored `json:"prompt_cache_key"`
+	Retention  ignored `json:"prompt_cache_retention"`
+	CacheSalt  ignored `json:"cache_salt"`
 	Parallel   ignored `json:"parallel_tool_calls"`
 	Prediction ignored `json:"prediction"`
+}
+
+// Idle holds the fields of other servers and of older interfaces that clients send with the value of the tag, which
+// changes nothing, or with null. Other values are errors.
+type Idle struct {
+	// OpenAI
+	Modalities   json.RawMessage `json:"modalities" idle:"[\"text\"]"`
+	Audio        json.RawMessage `json:"audio" idle:"null"`
+	Verbosity    json.RawMessage `json:"verbosity" idle:"\"medium\""`
+	WebSearch    json.RawMessage `json:"web_search_options" idle:"null"`
+	Functions    json.RawMessage `json:"functions" idle:"[]"`
+	FunctionCall json.RawMessage `json:"function_call" idle:"\"none\""`
+	// vLLM and SGLang
+	StopTokens     json.RawMessage `json:"stop_token_ids" idle:"[]"`
+	IncludeStop    json.RawMessage `json:"include_stop_str_in_output" idle:"false"`
+	NoStopTrim     json.RawMessage `json:"no_stop_trim" idle:"false"`
+	IgnoreEnd      json.RawMessage `json:"ignore_eos" idle:"false"`
+	MinTokens      json.RawMessage `json:"min_tokens" idle:"0"`
+	SkipSpecial    json.RawMessage `json:"skip_special_tokens" idle:"true"`
+	Reasoning      json.RawMessage `json:"include_reasoning" idle:"true"`
+	SpaceSpecial   json.RawMessage `json:"spaces_between_special_tokens" idle:"true"`
+	LengthPenalty  json.RawMessage `json:"length_penalty" idle:"1"`
+	EarlyStopping  json.RawMessage `json:"early_stopping" idle:"false"`
+	BeamSearch     json.RawMessage `json:"use_beam_search" idle:"false"`
+	BadWords       json.RawMessage `json:"bad_words" idle:"[]"`
+	AllowedTokens  json.RawMessage `json:"allowed_token_ids" idle:"null"`
+	Truncate       json.RawMessage `json:"truncate_prompt_tokens" idle:"null"`
+	PromptLogProbs json.RawMessage `json:"prompt_logprobs" idle:"null"`
+	TokensAsIDs    json.RawMessage `json:"return_tokens_as_token_ids" idle:"false"`
+	TokenIDs       json.RawMessage `json:"return_token_ids" idle:"false"`
+	GenerationTurn json.RawMessage `json:"add_generation_prompt" idle:"true"`
+	ContinueFinal  json.RawMessage `json:"continue_final_message" idle:"false"`
+	Documents      json.RawMessage `json:"documents" idle:"[]"`
+	ChatTemplate   json.RawMessage `json:"chat_template" idle:"null"`
+	Structured     json.RawMessage `json:"structured_outputs" idle:"null"`
+	GuidedJSON     json.RawMessage `json:"guided_json" idle:"null"`
+	GuidedRegex    json.RawMessage `json:"guided_regex" idle:"null"`
+	GuidedChoice   json.RawMessage `json:"guided_choice" idle:"null"`
+	GuidedGrammar  json.RawMessage `json:"guided_grammar" idle:"null"`
+	Regex          json.RawMessage `json:"regex" idle:"null"`
+	Grammar        json.RawMessage `json:"ebnf" idle:"null"`
+	Priority       json.RawMessage `json:"priority" idle:"0"`
+	Typical        json.RawMessage `json:"typical_p" idle:"1"`
 }
 
 // ignored is a discarded value.
@@ -88,6 +135,9 @@ func (p *params) request(s *Server) (r generate.Request, n int, err error) {
 		Temperature: 1, TopK: p.TopK, MinP: p.MinP, Presence: p.Presence, Frequency: p.Frequency, Repetition: p.Repetition, Seed: rand.Uint64()}}
 	if p.Temperature != nil {
 		r.Temperature = *p.Temperature
+	}
+	if r.TopK == -1 { // other servers' number for all tokens
+		r.TopK = 0
 	}
 	if p.TopP != nil && *p.TopP != 1 {
 		r.TopP = *p.TopP

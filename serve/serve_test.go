@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"sync"
@@ -25,7 +26,7 @@ import (
 )
 
 const template = `{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}{{ m.role }}:{{ m.content }}` +
-	`{% for c in m.tool_calls or [] %}{{ c.function.name }}{{ c.function.arguments.a }}{% endfor %};{% endfor %}{{ more }}{% if add_generation_prompt %}!{% endif %}`
+	`{% for c in m.tool_calls or [] %}{{ c.function.name }}{{ c.function.arguments.a }}{% endfor %};{% endfor %}{{ more }}{{ reasoning_effort }}{% if add_generation_prompt %}!{% endif %}`
 
 // open returns a server of a model whose 40 tokens are bytes, and what it computes with.
 func open(t *testing.T, o generate.Options, c Config) (*Server, *generate.Generator) {
@@ -267,6 +268,8 @@ func TestConversation(t *testing.T) {
 		"user:d;assistant:f8;!": `{"messages": [{"role": "user", "content": "d", "name": null}, {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": {"a": 8}}}]}], "tools": ""}`,
 		"assistant:;!":          `{"messages": [{"role": "assistant", "content": null, "tool_calls": [], "refusal": null}], "tools": null}`,
 		"assistant:f;!":         `{"messages": [{"role": "assistant", "content": null, "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": " "}}]}]}`,
+		"user:f;high!":          `{"messages": [{"role": "user", "content": "f"}], "reasoning_effort": "high", "chat_template_kwargs": {"thinking": false}}`,
+		"user:g;low!":           `{"messages": [{"role": "user", "content": "g"}], "chat_template_kwargs": {"reasoning_effort": "low"}, "reasoning_effort": null}`,
 		"developer:e;!":         `{"messages": [{"role": "developer", "content": "e"}]}`,
 		"assistant:f7;!":        `{"messages": [{"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": "{\"a\": 7}"}}]}]}`,
 	} {
@@ -335,6 +338,12 @@ func TestRefuses(t *testing.T) {
 		{"POST", "/v1/chat/completions", `{"messages": [{"role": "user"}], "top_logprobs": 2}`, 400, "without logprobs"},
 		{"POST", "/v1/chat/completions", `{"messages": [{"role": "user"}], "response_format": {"type": "json_object"}}`, 400, "want text"},
 		{"POST", "/v1/chat/completions", `{"messages": [{"role": "user"}], "max_tokens": 1, "max_completion_tokens": 2}`, 400, "want one of them"},
+		{"POST", "/v1/chat/completions", `{"messages": [{"role": "user"}], "reasoning_effort": "low", "chat_template_kwargs": {"reasoning_effort": "low"}}`, 400, "reasoning_effort is in chat_template_kwargs, too; want one of them"},
+		{"POST", "/v1/chat/completions", `{"messages": [{"role": "user"}], "reasoning_effort": 3}`, 400, `"param":"reasoning_effort"`},
+		{"POST", "/v1/chat/completions", `{"messages": [{"role": "user"}], "chat_template_kwargs": {"thinking": true}}`, 400, `the chat template reads no \"thinking\", which would have no effect; leave it out","type":"invalid_request_error","param":"chat_template_kwargs"`},
+		{"POST", "/v1/chat/completions", `{"messages": [{"role": "user"}], "min_tokens": 3}`, 400, `"message":"there is no min_tokens here: want 0, or leave it out","type":"invalid_request_error","param":"min_tokens"`},
+		{"POST", "/v1/completions", `{"prompt": "!", "guided_json": {}}`, 400, `"message":"there is no guided_json here: leave it out","type":"invalid_request_error","param":"guided_json"`},
+		{"POST", "/v1/completions", `{"prompt": "!", "top_k": -2}`, 400, "top-k -2, want at least 0"},
 		{"GET", "/v1/completions", ``, 405, "want POST"},
 		{"POST", "/v1/models", ``, 405, "want GET"},
 		{"GET", "/v1/models/x", ``, 404, "model_not_found"},
@@ -349,6 +358,41 @@ func TestRefuses(t *testing.T) {
 		answer.Body.Close()
 		if answer.StatusCode != c.status || !strings.Contains(string(b), c.want) || answer.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s %s %.80s: status %d and\n%s\nwant %d and\n%s", c.method, c.path, c.body, answer.StatusCode, b, c.status, c.want)
+		}
+	}
+}
+
+// Fields that clients send with the values that change nothing are accepted with these, and as null.
+func TestIdle(t *testing.T) {
+	s, _ := openTemplate(t, `{% for m in messages %}{{ m.content }}{% endfor %}`, generate.Options{Room: 30}, Config{})
+	h := httptest.NewServer(s)
+	defer h.Close()
+	const both = `"top_k": -1, "stop_token_ids": [], "ignore_eos": false, "min_tokens": 0, "skip_special_tokens": true, "spaces_between_special_tokens": true, "length_penalty": 1.0, "early_stopping": false, "use_beam_search": false,
+		"include_stop_str_in_output": false, "best_of": 1, "echo": false, "response_format": {"type": "text"}, "prompt_logprobs": null, "guided_json": null, "priority": 0, "user": "a", "prompt_cache_retention": "24h"`
+	for path, fields := range map[string]string{
+		"completions": `"prompt": "!", "add_special_tokens": true, "suffix": null, ` + both,
+		"chat/completions": `"messages": [{"role": "user", "content": "!"}], "modalities": ["text"], "audio": null, "functions": [], "function_call": "none", "verbosity": "medium", "reasoning_effort": null, "web_search_options": null, "tools": [],
+			"top_logprobs": 0, "add_generation_prompt": true, "continue_final_message": false, "add_special_tokens": false, "documents": null, "chat_template": null, ` + both,
+	} {
+		status, _, answer := post(t, h.URL+"/v1/"+path, "{"+fields+`, "max_tokens": 2}`)
+		require.Equal(t, 200, status, answer)
+	}
+	// Fields that the template does not read are refused by name.
+	for field, value := range map[string]string{"tools": `[{"type": "function"}]`, "reasoning_effort": `"low"`} {
+		status, _, answer := post(t, h.URL+"/v1/chat/completions", fmt.Sprintf(`{"messages": [{"role": "user", "content": "!"}], "max_tokens": 2, %q: %s}`, field, value))
+		require.Equal(t, 400, status, answer)
+		require.Contains(t, answer, fmt.Sprintf(`the chat template reads no \"%s\", which would have no effect; leave it out","type":"invalid_request_error","param":"%s"`, field, field))
+	}
+	// Each of the table is refused with another value.
+	for _, of := range []any{chat{}, completion{}} {
+		for _, f := range reflect.VisibleFields(reflect.TypeOf(of)) {
+			if only, ok := f.Tag.Lookup("idle"); ok {
+				name := f.Tag.Get("json")
+				for text, fails := range map[string]bool{only: false, "null": false, `"another"`: true} {
+					err := parse([]byte(fmt.Sprintf(`{%q: %s}`, name, text)), reflect.New(reflect.TypeOf(of)).Interface())
+					require.Equal(t, fails, err != nil, "%s: %s: %v", name, text, err)
+				}
+			}
 		}
 	}
 }

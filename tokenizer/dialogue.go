@@ -25,11 +25,19 @@ func (e *MessageError) Error() string { return fmt.Sprintf("message %d: %v", e.I
 // Unwrap returns the reason.
 func (e *MessageError) Unwrap() error { return e.Err }
 
+// UnreadError reports a variable of a conversation that the chat template does not read.
+type UnreadError struct{ Name string }
+
+func (e *UnreadError) Error() string {
+	return fmt.Sprintf("tokenizer: the chat template reads no %s, which would have no effect; leave it out", quoted.Text(e.Name))
+}
+
 // dialogue is a conversation converted to values of its template.
 type dialogue struct {
 	template *chatTemplate
 	values   *jinja.Dict // all variables of the template except messages and add_generation_prompt
 	messages []*jinja.Dict
+	given    *jinja.Dict // tools and further variables of the conversation
 	now      time.Time
 	budget   *jinja.Budget // of all renderings
 }
@@ -64,6 +72,8 @@ func (t *Tokenizer) dialogue(c Conversation) (*dialogue, error) {
 		return nil, err
 	}
 	d.values = t.variables(tools)
+	d.given = jinja.NewDict()
+	d.given.Set("tools", tools)
 	if c.More != nil && string(c.More) != "null" {
 		v, err := jinja.Decode(c.More)
 		more, ok := v.(*jinja.Dict)
@@ -76,6 +86,7 @@ func (t *Tokenizer) dialogue(c Conversation) (*dialogue, error) {
 			}
 		}
 		d.values.Update(more)
+		d.given.Update(more)
 	}
 	list, ok := jinja.Items(messages)
 	if !ok && messages != nil {
@@ -173,18 +184,20 @@ func (d *dialogue) text(messages []*jinja.Dict, generate bool) (string, error) {
 //   - A message calling tools without content, or with null, gets the content with which the
 //     template renders calls: none, null or an empty text, tried in this order.
 //
-// A message with a role other than user and assistant that the template omits is an error. Errors about one message
-// are of type [MessageError].
+// A message with a role other than user and assistant that the template omits is an error, and so are calls that it
+// omits. Errors about one message are of type [MessageError]. Tools and further variables that the template does not
+// read are an [UnreadError], unless they are null, false or empty.
 func (t *Tokenizer) Prompt(c Conversation) (string, error) {
-	d, err := t.plain(c)
+	d, err := t.plain(c, true)
 	if err != nil {
 		return "", err
 	}
 	return d.text(d.messages, c.Generate)
 }
 
-// plain reads a conversation in the forms accepted by Prompt.
-func (t *Tokenizer) plain(c Conversation) (*dialogue, error) {
+// plain reads a conversation in the forms accepted by Prompt. A request may not have calls or variables that the
+// template leaves out. Data sets do, for templates of any kind.
+func (t *Tokenizer) plain(c Conversation, request bool) (*dialogue, error) {
 	tools, err := plainTools(c.Tools)
 	if err != nil {
 		return nil, err
@@ -194,13 +207,18 @@ func (t *Tokenizer) plain(c Conversation) (*dialogue, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, name := range d.given.True() {
+		if request && !d.template.Reads(name) {
+			return nil, &UnreadError{name}
+		}
+	}
 	h := d.template.probe(t.variables(nil))
 	for i, m := range d.messages {
 		if d.messages[i], err = h.plain(m); err != nil {
 			return nil, &MessageError{i, err}
 		}
 	}
-	return d, d.complete(h)
+	return d, d.complete(h, request)
 }
 
 // plainTools returns a list of tools as JSON values; nil if there are none. The list, or each tool, may be a JSON
@@ -386,18 +404,24 @@ func (h *habits) call(call *jinja.Dict) (*jinja.Dict, error) {
 	return with(call, name, of), nil
 }
 
-// complete returns an error if the template omits a message with a role that it may not know.
-func (d *dialogue) complete(h *habits) error {
-	asked := map[int]string{} // marks appended to the content of messages
+// complete returns an error if the template omits a message with a role that it may not know or, if calls is set, the
+// calls of a message.
+func (d *dialogue) complete(h *habits, calls bool) error {
+	asked := map[int]string{} // marks appended to the content of messages, or to the names of called tools
 	messages := slices.Clone(d.messages)
 	for i, m := range d.messages {
 		role, _ := m.Get("role")
 		content := contentOf(m)
-		if role == "user" || role == "assistant" || role == "system" && i == 0 && h.system || content == "" {
+		mark := string(rune(0xf0000 + i%0xfffd)) // from a private use area
+		append := func(s string) string { return s + mark }
+		if called := editCalls(m, append); calls && called != nil {
+			messages[i] = called
+		} else if role == "user" || role == "assistant" || role == "system" && i == 0 && h.system || content == "" {
 			continue
+		} else {
+			messages[i] = editContent(m, append)
 		}
-		asked[i] = string(rune(0xf0000 + i%0xfffd)) // from a private use area
-		messages[i] = said(m, content+asked[i])
+		asked[i] = mark
 	}
 	if len(asked) == 0 {
 		return nil
@@ -410,9 +434,17 @@ func (d *dialogue) complete(h *habits) error {
 		if strings.Contains(whole, asked[i]) {
 			continue
 		}
-		// The template may transform the content. In that case different content gives a different text.
-		other, err := d.varied(messages, i, said(messages[i], ""), true)
+		// The template may transform the content or the names. In that case different ones give a different text.
+		nothing := func(string) string { return "" }
+		edited, called := editCalls(messages[i], nothing), calls
+		if !calls || edited == nil {
+			edited, called = editContent(messages[i], nothing), false
+		}
+		other, err := d.varied(messages, i, edited, true)
 		if err == nil && other == whole {
+			if called {
+				return &MessageError{i, errors.New("the chat template leaves out the calls of this message; want a message without tool_calls, or a model with a template that writes them")}
+			}
 			role, _ := d.messages[i].Get("role")
 			return &MessageError{i, fmt.Errorf("the chat template leaves out this message of the role %s; want a role that it writes here, such as user", quoted.Text(fmt.Sprint(role)))}
 		}

@@ -67,7 +67,6 @@ func TestCalls(t *testing.T) {
 		"content that is there": {head + `{% if m.content is defined and m.content is not none %}{% for c in m.tool_calls or [] %}{{ c.function.name + c.function.arguments }}{% endfor %}{% endif %}` + tail, map[string]string{
 			`{"b": 1}`: `f{"b": 1}`, ``: "f{}",
 		}},
-		"no calls": {`{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}`, map[string]string{`""`: "assistant:;", `"{}"`: "assistant:;"}},
 	} {
 		tok, err := templated(t, c.template)
 		require.NoError(t, err)
@@ -86,6 +85,40 @@ func TestCalls(t *testing.T) {
 				require.Equal(t, strings.Replace("user:q;"+want, "user:q;assistant", "user:q;assistant", 1), got, "%s: %s %s", name, content, arguments)
 			}
 		}
+	}
+}
+
+// Calls, tools and further variables that a template leaves out are errors in a request, unless they are null, false or empty.
+// Data sets have them for templates of any kind.
+func TestLeftOut(t *testing.T) {
+	const call = `[{"role": "user", "content": "q"}, {"role": "assistant", %s"tool_calls": [{"type": "function", "function": {"name": "f", "arguments": {}}}]}]`
+	const said = `[{"role": "user", "content": "q"}]`
+	const plain = `{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}`
+	for _, c := range []struct{ template, messages, tools, more, want string }{
+		{plain, fmt.Sprintf(call, ""), "", "", "message 1: the chat template leaves out the calls of this message"},
+		{plain, fmt.Sprintf(call, `"content": "a", `), "", "", "message 1: the chat template leaves out the calls of this message"},
+		{`{% for m in messages %}{{ m|tojson(ensure_ascii=true) }}{% endfor %}`, fmt.Sprintf(call, ""), "", "", ""},
+		{`{{ messages }}`, fmt.Sprintf(call, ""), "", "", ""},
+		{plain, said, `[{"type": "function"}]`, "", `the chat template reads no "tools", which would have no effect; leave it out`},
+		{plain, said, `[]`, `{"a": null, "b": false, "c": "", "d": [], "e": {}, "f": 0}`, ""},
+		{plain, said, "", `{"thinking": true}`, `the chat template reads no "thinking"`},
+		{plain + `{{ tools }}{% if thinking is defined and thinking %}!{% endif %}`, said, `[{"type": "function"}]`, `{"thinking": true}`, ""},
+		{plain + `{% macro m() %}{{ tools }}{% endmacro %}{{ m() }}{% set thinking = thinking | default(false) %}`, said, `[{"type": "function"}]`, `{"thinking": true}`, ""},
+	} {
+		tok, err := templated(t, c.template)
+		require.NoError(t, err)
+		talk := Conversation{Messages: json.RawMessage(c.messages), Tools: json.RawMessage(c.tools), More: json.RawMessage(c.more)}
+		if c.more == "" {
+			talk.More = nil
+		}
+		_, err = tok.Prompt(talk)
+		if c.want == "" {
+			require.NoError(t, err, c)
+		} else {
+			require.ErrorContains(t, err, c.want)
+		}
+		_, _, err = tok.Turns(talk)
+		require.NoError(t, err, c)
 	}
 }
 

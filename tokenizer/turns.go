@@ -39,7 +39,7 @@ type Span struct{ Start, End int }
 // renders a part of it after a later message, as Gemma 4's renders the words of a call after the tool's response,
 // or if it renders a header within the message after the EOS token.
 func (t *Tokenizer) Turns(c Conversation) (string, []Turn, error) {
-	d, err := t.plain(c)
+	d, err := t.plain(c, false)
 	if err != nil {
 		return "", nil, err
 	}

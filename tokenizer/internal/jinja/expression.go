@@ -16,6 +16,7 @@ type parser struct {
 	depth  int
 	loops  int // number of enclosing loops
 	blocks map[string]*block
+	names  map[string]bool // variables that expressions read
 	// missing are unknown filters and tests. Within a condition, they only fail when rendering reaches them.
 	missing []failure
 }
@@ -224,6 +225,7 @@ func (p *parser) primary() expr {
 		case "none", "None":
 			return constant(nil)
 		}
+		p.names[t.text] = true
 		return func(r *run, s *scope) any { return r.lookup(s, t.text) }
 	case t.kind == number:
 		return constant(t.value)

@@ -36,7 +36,11 @@ func (b *Budget) Spent() bool { return b.steps < 0 }
 type Template struct {
 	body   stmt
 	blocks map[string]*block
+	names  map[string]bool // variables that expressions read
 }
+
+// Reads reports whether an expression of the template reads the variable.
+func (t *Template) Reads(name string) bool { return t.names[name] }
 
 // run is one rendering.
 type run struct {
@@ -88,12 +92,12 @@ func Compile(src string) (t *Template, err error) {
 	if len(src) > maxTemplate {
 		return nil, fmt.Errorf("%d bytes, want at most %d", len(src), maxTemplate)
 	}
-	p := &parser{tokens: lex(src), blocks: map[string]*block{}}
+	p := &parser{tokens: lex(src), blocks: map[string]*block{}, names: map[string]bool{}}
 	body, _ := p.body()
 	if len(p.missing) > 0 {
 		panic(p.missing[0])
 	}
-	return &Template{body, p.blocks}, nil
+	return &Template{body, p.blocks, p.names}, nil
 }
 
 // Render renders a template with the given variables, which must be values in the form returned by [Decode]. now is

@@ -84,6 +84,17 @@ func (d *Dict) Filter(keep func(key string, value any) bool) *Dict {
 	return out
 }
 
+// True returns the keys of values that a condition takes for true: not null, false, 0 or empty. All keys must be
+// strings.
+func (d *Dict) True() (keys []string) {
+	for _, k := range d.keys {
+		if s, ok := k.(string); ok && truth(d.values[s]) {
+			keys = append(keys, s)
+		}
+	}
+	return keys
+}
+
 // Update sets all members of o.
 func (d *Dict) Update(o *Dict) {
 	for _, k := range o.keys {
