@@ -186,9 +186,11 @@ func TestHeaders(t *testing.T) {
 	addr, _, _ := serving(t, s)
 	for text, want := range map[string]string{
 		"GARBAGE\r\n\r\n": "400 Bad Request",
-		"GET /health HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n":              "403 Forbidden", // a name that only leads here
-		"GET /health HTTP/1.1\r\nHost: localhost:8080\r\nConnection: close\r\n\r\n": "200 OK",
-		"GET /health HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\n\r\n":          "200 OK",
+		"GET /health HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n":                                                                             "403 Forbidden", // a name that only leads here
+		"GET /health HTTP/1.1\r\nHost: localhost:8080\r\nConnection: close\r\n\r\n":                                                                "200 OK",
+		"GET /health HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\n\r\n":                                                                         "200 OK",
+		"POST /v1/completions HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x8b\x08\x00": `"message":"Content-Encoding \"gzip\": want the request's JSON object as it is, without an encoding"`,
+		"POST /v1/completions HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\nContent-Encoding: identity\r\nContent-Length: 2\r\n\r\n{}":           `"param":"prompt"`,
 	} {
 		if got := readAll(dial(t, addr, text)); !strings.Contains(got, want) {
 			t.Errorf("%.60q: %q, want %s", text, got, want)
@@ -290,7 +292,9 @@ func TestKey(t *testing.T) {
 		status              int
 	}{
 		{"/v1/models", "Authorization", "Bearer secret", 200},
+		{"/v1/models", "Authorization", "bearer secret", 200}, // the scheme has no case
 		{"/v1/models", "Authorization", "Bearer wrong", 401},
+		{"/v1/models", "Authorization", "Basic secret", 401},
 		{"/v1/models", "X", "", 401},
 		{"/metrics", "X-Key", "secret", 401},
 		{"/nothing", "X", "", 401},

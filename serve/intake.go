@@ -8,12 +8,14 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/semaphore"
 
 	"github.com/gomoe/gomoe/generate"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/tokenizer"
 )
 
@@ -89,6 +91,9 @@ func (in *intake) read(ctx context.Context, w http.ResponseWriter, r *http.Reque
 // body receives a body.
 func (in *intake) body(a *arrival, w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	long := &problem{Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf("the request is longer than %d bytes", in.longest)}
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return nil, &problem{Status: http.StatusUnsupportedMediaType, Message: "Content-Encoding " + quoted.Text(coding) + ": want the request's JSON object as it is, without an encoding"}
+	}
 	if r.ContentLength > in.longest {
 		return nil, long
 	}

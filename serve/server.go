@@ -114,9 +114,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 func (s *Server) guarded(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if open := r.URL.Path == "/health" || r.URL.Path == "/"; s.c.Key != "" && !open {
-			key, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+			scheme, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 			given := sha256.Sum256([]byte(key))
-			if !ok || subtle.ConstantTimeCompare(given[:], s.key[:]) != 1 {
+			if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(given[:], s.key[:]) != 1 {
 				w.Header().Set("WWW-Authenticate", "Bearer")
 				refuse(w, &problem{Status: http.StatusUnauthorized, Type: "authentication_error", Code: "invalid_api_key", Message: "the API key is missing or wrong; give it as \"Authorization: Bearer KEY\""})
 				return

@@ -171,7 +171,7 @@ func readKey(ctx context.Context, path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("-api-key-file: %w", err)
 	}
-	key, _, _ := strings.Cut(string(text), "\n")
+	key, _, _ := strings.Cut(strings.TrimPrefix(string(text), "\ufeff"), "\n")
 	if key = strings.TrimSpace(key); key == "" {
 		return "", fmt.Errorf("-api-key-file %s: the first line is empty, want the key", path)
 	}

@@ -81,6 +81,8 @@ func TestServeRefuses(t *testing.T) {
 	defer l.Close()
 	empty := filepath.Join(t.TempDir(), "key")
 	require.NoError(t, os.WriteFile(empty, []byte("\nsecret"), 0o600))
+	marked := empty + "-marked" // by an editor: a byte order mark is no key
+	require.NoError(t, os.WriteFile(marked, []byte("\ufeff\nsecret"), 0o600))
 	for _, c := range []struct {
 		args []string
 		code int
@@ -101,6 +103,7 @@ func TestServeRefuses(t *testing.T) {
 		{[]string{dir, "-listen", l.Addr().String()}, exitWrong, "address already in use"},
 		{[]string{dir, "-api-key-file", "/nothing"}, exitWrong, "-api-key-file: open /nothing"},
 		{[]string{dir, "-api-key-file", empty}, exitWrong, "the first line is empty"},
+		{[]string{dir, "-api-key-file", marked}, exitWrong, "the first line is empty"},
 	} {
 		var out, wrong strings.Builder
 		code := run(context.Background(), append([]string{"serve"}, c.args...), strings.NewReader(""), &out, &wrong)
