@@ -321,9 +321,9 @@ func TestTokens(t *testing.T) {
 	require.NoError(t, err)
 	tok := corpus(t, "tokenizer.json", string(file))
 	lines := strings.Repeat(`{"prompt": "Which expert?", "completion": " The second one, and the fourth."}`+"\n", 30)
-	out := filepath.Join(t.TempDir(), "out")
+	out, texts := filepath.Join(t.TempDir(), "out"), corpus(t, "a.jsonl", lines)
 	settings := fmt.Sprintf(`{"model": {"model_type": "olmoe", %s}, "data": {"files": [%q], "held_out": [%q], "tokenizer": %q}, "steps": 3, "batch": 2, "length": 16, "save_every": 3, "eval_every": 1}`,
-		small, corpus(t, "a.jsonl", lines), corpus(t, "b.txt", prose), tok)
+		small, texts, corpus(t, "b.txt", prose), tok)
 	s, err := Parse("s.json", []byte(settings))
 	require.NoError(t, err)
 	stop, end := context.WithCancelCause(t.Context())
@@ -339,6 +339,11 @@ func TestTokens(t *testing.T) {
 	got, err := os.ReadFile(filepath.Join(out, "tokenizer.json"))
 	require.NoError(t, err)
 	require.Equal(t, string(file), string(got))
+
+	require.NoError(t, os.WriteFile(texts, []byte(lines+`{"text": "aaaa"}`+"\n"), 0o666))
+	said, err = follow(t, strings.Replace(settings, `"steps": 3`, `"steps": 4`, 1), out, true)
+	require.NoError(t, err)
+	require.Regexp(t, `, with steps 4 instead of 3, text\.documents 31 instead of 30, text\.tokens \d+ instead of \d+\n`, said, "other texts are named by what differs")
 	for _, x := range []struct{ text, want string }{
 		{`{"prompt": "a", "completion": ""}`, "s.json: data.files: there is no token to learn: texts have one token, completions are empty"},
 		{"{}", "s.json: data.files: data: 1 broken lines"},

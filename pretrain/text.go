@@ -2,6 +2,7 @@ package pretrain
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -115,10 +116,12 @@ func (s *Settings) tokens(ctx context.Context, folder string, tok *tokenizer.Tok
 		return nil, errors.Join(err, r.close())
 	}
 	r.about = fmt.Sprintf("%d tokens of %d documents in %s", set.Tokens(), set.Documents(), strings.Join(s.Data.Files, ", "))
-	r.hash = fmt.Sprint(r.about, set.Vocab())
+	facts := map[string]any{"tokens": set.Tokens(), "documents": set.Documents(), "files": strings.Join(s.Data.Files, ", "), "vocabulary": set.Vocab()}
 	if !s.Data.Date.IsZero() {
-		r.hash += s.Data.Date.Format(time.DateOnly)
+		facts["date"] = s.Data.Date.Format(time.DateOnly)
 	}
+	text, _ := json.Marshal(facts) // cannot fail: texts and integers
+	r.hash = string(text)
 	r.step = func(step int) (train.Parts, error) {
 		return lm.Parts(b.Step(int64(step-1)), s.Batch, lm.Inputs()...), nil
 	}
