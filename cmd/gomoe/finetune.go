@@ -130,6 +130,8 @@ func (f *tuning) idle(fs *flag.FlagSet) (err error) {
 				err = usagef("-%s is for adapters, and -all trains all weights", x.Name)
 			} else if o.From != "" {
 				err = usagef("-%s: the adapter in -from %s says that", x.Name, o.From)
+			} else if x.Name == "alpha" && !(o.LoRA.Alpha > 0) {
+				err = usagef("-alpha %g: want a number above 0", o.LoRA.Alpha)
 			}
 		case "merge-type":
 			if o.Merge == "" {
@@ -142,6 +144,12 @@ func (f *tuning) idle(fs *flag.FlagSet) (err error) {
 		case "keep":
 			if o.Saves.Folder.Keep < 1 {
 				err = usagef("-keep %d: want at least 1", o.Saves.Folder.Keep)
+			} else if o.Saves.Every == 0 {
+				err = usagef("-keep is for checkpoints of -save-every, which is not given")
+			}
+		case "broken":
+			if o.Broken < 0 {
+				err = usagef("-broken %d: want at least 0", o.Broken)
 			}
 		}
 	})

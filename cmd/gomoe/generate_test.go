@@ -139,6 +139,7 @@ func TestGenerateRefuses(t *testing.T) {
 		{[]string{dir, "-prompt", "!", "-n", "9", "-room", "8"}, exitUsage, "-room 8: a prompt of 1 tokens and -n 9 need 9 positions; raise -room or give -slide"},
 		{[]string{dir, "-prompt", "!", "-n", "9", "-top-k", "3"}, exitUsage, "wants a -temperature above 0"},
 		{[]string{dir, "-prompt", "!", "-n", "9", "-mesh", "x=2"}, exitUsage, "-mesh x=2: axis x, want ep"},
+		{[]string{dir, "-prompt", "!", "-n", "9", "-mesh", "dp=2"}, exitUsage, "-mesh dp=2: axis dp, want ep, which splits the experts, or tp, which splits heads; along others all ranks would compute the same"},
 		{[]string{dir, "-prompt", "!", "-n", "9", "-mesh", "ep=7"}, exitUsage, "-mesh ep=7: the model has 6 experts"},
 		{[]string{dir, "-prompt", "!", "-n", "9", "-mesh", "tp=3"}, exitUsage, "-mesh tp=3: the model's 2 heads of keys and values do not divide evenly over 3 ranks along tp"},
 		{[]string{dir, "-prompt", "!", "-n", "9", "-compare", "7"}, exitUsage, "-compare 7: the model has 6 experts"},
