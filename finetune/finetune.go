@@ -299,13 +299,10 @@ func (t *tuning) options() nn.Options {
 
 // step returns the training step.
 func (t *tuning) step() lm.Step {
-	ts := []train.Transform{train.AdamW(train.AdamWOptions{B2: 0.999, Decay: t.o.Decay})}
-	if t.o.Clip > 0 {
-		ts = append([]train.Transform{train.ClipByGlobalNorm(t.o.Clip)}, ts...)
-	}
+	optimizer := train.Chain(train.ClipByGlobalNorm(t.o.Clip), train.AdamW(train.AdamWOptions{B2: 0.999, Decay: t.o.Decay}))
 	return lm.Step{
 		Forward: t.forward, TopK: t.m.TopK, Rows: t.o.Rows, Length: t.o.Length,
-		Train: train.Config{Optimizer: train.Chain(ts...), Model: t.options(), Microbatches: t.o.Microbatches},
+		Train: train.Config{Optimizer: optimizer, Model: t.options(), Microbatches: t.o.Microbatches},
 	}
 }
 

@@ -93,6 +93,9 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 	if (o.Record != "" || o.Replay != "") && m.Experts == 0 {
 		return fmt.Errorf("pretrain: %s: the model has no layer of experts, whose choices could be recorded or replayed", s.Path)
 	}
+	if m.Experts == 0 && (s.Balance != usualBalance && s.Balance != 0 || s.ZLoss != usualZLoss && s.ZLoss != 0) {
+		return fmt.Errorf("pretrain: %s: balance and z_loss are for layers of experts, and the model has none; leave them out", s.Path)
+	}
 	step := s.step(m, o)
 	p, err := step.Trace(s.Mesh)
 	if err != nil {

@@ -70,7 +70,7 @@ type Data struct {
 type Optimizer struct {
 	Name    string  // adamw, lion, muon, adafactor or sgd
 	Decay   float64 // weight decay of matrices
-	Clip    float64 // maximum global norm of the gradient
+	Clip    float64 // maximum global norm of the gradient; 0 means unlimited
 	Moments graph.DType
 	// Stochastic applies stochastic rounding to bf16 weights.
 	Stochastic bool
@@ -96,12 +96,46 @@ func Read(path string) (*Settings, error) {
 	return Parse(path, text)
 }
 
+// idle returns an error if a setting has no effect in combination with the others. A default has none to begin with.
+func (s *Settings) idle() error {
+	tokens, held, rate := s.Data.Tokenizer != "", len(s.Data.HeldOut) > 0, s.Rate
+	for _, x := range []struct {
+		idle bool
+		name string
+		is   string // what the setting is for
+	}{
+		{held && !tokens, "data.held_out", "texts with data.tokenizer; without one the last 5% of the bytes are held out"},
+		{s.Data.HeldOutBatches != 0 && !held, "data.held_out_batches", "texts of data.held_out"},
+		{s.Data.Limit != 0 && tokens, "data.limit_mib", "texts without data.tokenizer; with one all of data.files is read"},
+		{!s.Data.Date.IsZero() && !tokens, "data.date", "conversations, which want data.tokenizer"},
+		{s.EvalEvery != usualEval && s.EvalEvery != 0 && tokens && !held, "eval_every", "texts of data.held_out, if there is a data.tokenizer"},
+		{s.Keep != usualKeep && s.SaveEvery == 0, "keep", "checkpoints of save_every"},
+		{s.Masters && s.DType == graph.F32, "masters", `"dtype": "bf16"; weights of f32 are f32`},
+		{s.Optimizer.Moments != graph.F32 && s.Optimizer.Name == "adafactor", "optimizer.moments", "optimisers with moments; adafactor has means of rows and columns, in f32"},
+		{rate.Decay != usualDecay && rate.Name != "wsd", "rate.decay", `"rate.name": "wsd"`},
+		{rate.Floor != usualFloor && rate.Name == "constant", "rate.floor", "rates that fall, not for a constant one"},
+		{rate.Warmup > 0 && rate.Name == "constant", "rate.warmup", "rates that rise, not for a constant one"},
+	} {
+		if x.idle {
+			return fmt.Errorf("%s is for %s; leave it out", x.name, x.is)
+		}
+	}
+	return nil
+}
+
 // Defaults: the number of MiB of text to read; the number of batches for the held-out loss, which take about as
-// long as ten steps; and the maximum number of warmup steps.
+// long as ten steps; the maximum number of warmup steps; the decay steps of wsd, and the share of the peak at the end;
+// the number of steps between held-out losses; the number of checkpoints; and the coefficients of the routers' losses.
 const (
 	usualLimit   = 16
 	usualHeldOut = 32
 	usualWarmup  = 100
+	usualDecay   = 300
+	usualFloor   = 0.1
+	usualEval    = 150
+	usualKeep    = 2
+	usualBalance = 0.01
+	usualZLoss   = 0.001
 )
 
 // Parse is Read for the text of a file.
@@ -109,8 +143,8 @@ func Parse(path string, text []byte) (*Settings, error) {
 	s := &Settings{
 		Path: path, Model: map[string]any{}, Steps: 1500, Batch: 16, Length: 128, Seed: 1,
 		Optimizer: Optimizer{Name: "adamw", Decay: 0.1, Clip: 1, Stochastic: true},
-		Rate:      Rate{Name: "cosine", Peak: 3e-3, Floor: 0.1, Warmup: -1, Decay: 300},
-		DType:     graph.F32, Sums: graph.F32, Balance: 0.01, ZLoss: 0.001, EvalEvery: 150, Keep: 2, Microbatches: 1,
+		Rate:      Rate{Name: "cosine", Peak: 3e-3, Floor: usualFloor, Warmup: -1, Decay: usualDecay},
+		DType:     graph.F32, Sums: graph.F32, Balance: usualBalance, ZLoss: usualZLoss, EvalEvery: usualEval, Keep: usualKeep, Microbatches: 1,
 	}
 	s.Optimizer.Moments = graph.F32
 	mesh := ""
@@ -125,7 +159,7 @@ func Parse(path string, text []byte) (*Settings, error) {
 		"optimizer": members{
 			"name":       quoted.OneOf[string]{To: &s.Optimizer.Name, Of: []string{"adamw", "lion", "muon", "adafactor", "sgd"}},
 			"decay":      number{to: &s.Optimizer.Decay, most: most},
-			"clip":       number{to: &s.Optimizer.Clip, most: most, above: true},
+			"clip":       number{to: &s.Optimizer.Clip, most: most},
 			"moments":    lm.DTypes(&s.Optimizer.Moments),
 			"stochastic": &s.Optimizer.Stochastic,
 		},
@@ -157,20 +191,11 @@ func Parse(path string, text []byte) (*Settings, error) {
 			return nil, fmt.Errorf("pretrain: %s: data.%s is %s, want the names of files; or leave it out", path, name, quoted.List(list))
 		}
 	}
-	if s.Data.Tokenizer == "" && len(s.Data.HeldOut) > 0 {
-		return nil, fmt.Errorf("pretrain: %s: data.held_out is for texts with data.tokenizer; without one the last 5%% of the bytes are held out", path)
-	}
-	if len(s.Data.HeldOut) == 0 && s.Data.HeldOutBatches != 0 {
-		return nil, fmt.Errorf("pretrain: %s: data.held_out_batches is for texts of data.held_out", path)
+	if err := s.idle(); err != nil {
+		return nil, fmt.Errorf("pretrain: %s: %w", path, err)
 	}
 	if s.Data.HeldOutBatches == 0 {
 		s.Data.HeldOutBatches = usualHeldOut
-	}
-	if s.Data.Tokenizer != "" && s.Data.Limit != 0 {
-		return nil, fmt.Errorf("pretrain: %s: data.limit_mib is for texts without data.tokenizer; with one all of data.files is read", path)
-	}
-	if s.Data.Tokenizer == "" && !s.Data.Date.IsZero() {
-		return nil, fmt.Errorf("pretrain: %s: data.date is for conversations, which want data.tokenizer", path)
 	}
 	if s.Data.Limit == 0 {
 		s.Data.Limit = usualLimit

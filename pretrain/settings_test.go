@@ -22,6 +22,8 @@ func TestUsual(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int{256, 4, 8, 2, 128, 1500, 16}, []int{m.Vocab, m.Layers, m.Experts, m.TopK, s.Length, s.Steps, s.Batch})
 	require.Equal(t, graph.F32, s.DType)
+	_, err = Parse("s.json", []byte(`{"keep": 2, "eval_every": 150, "rate": {"name": "constant", "decay": 300, "floor": 0.1, "warmup": 0}}`))
+	require.NoError(t, err, "defaults are no settings without effect")
 	s, err = Parse("s.json", []byte(`{"steps": 1e2}`))
 	require.NoError(t, err)
 	require.Equal(t, 100, s.Steps)
@@ -65,16 +67,23 @@ func TestReadErrors(t *testing.T) {
 		`{"data": {"files": ["a"], "date": "2026-11-29"}}`:               "data.date is for conversations, which want data.tokenizer",
 		`{"data": {"files": ["a"], "tokenizer": "a", "limit_mib": 16}}`:  "data.limit_mib is for texts without data.tokenizer",
 		`{"data": {"held_out_batches": 4}}`:                              "data.held_out_batches is for texts of data.held_out",
-		`{"data": {"tokenizer": "a"}}`:                                   "data.files is empty, want the files of text",
-		`{"optimizer": {"clip": 0}}`:                                     "optimizer.clip is 0, want a number above 0",
-		`{"optimizer": {"stochastic": 1}}`:                               "optimizer.stochastic is 1, want true or false",
-		`{"microbatches": 0}`:                                            "microbatches is 0, want an integer from 1",
-		`{"microbatches": 3}`:                                            `batch is 16, want a multiple of 3, the ranks along dp and ep of mesh "" times the 3 microbatches`,
-		`{"remat": "some"}`:                                              `remat is "some", want one of "off", "products", "all"`,
-		`{"sums": "f8"}`:                                                 `sums is "f8", want one of "f32", "bf16", "f16"`,
-		`{"exact": 1}`:                                                   "exact is 1, want true or false",
-		`{"model": []}`:                                                  "model is [], want an object",
-		`{"model": {"a": 1, "a": 2}}`:                                    `s.json: column 20: "a" is there twice in one object`,
+		`{"data": {"files": ["a"], "tokenizer": "a"}, "eval_every": 9}`:  "eval_every is for texts of data.held_out",
+		`{"keep": 3}`:       "keep is for checkpoints of save_every; leave it out",
+		`{"masters": true}`: `masters is for "dtype": "bf16"; weights of f32 are f32; leave it out`,
+		`{"optimizer": {"name": "adafactor", "moments": "bf16"}}`: "optimizer.moments is for optimisers with moments",
+		`{"rate": {"decay": 5}}`:                                  `rate.decay is for "rate.name": "wsd"`,
+		`{"rate": {"name": "constant", "floor": 0.5}}`:            "rate.floor is for rates that fall",
+		`{"rate": {"name": "constant", "warmup": 5}}`:             "rate.warmup is for rates that rise",
+		`{"data": {"tokenizer": "a"}}`:                            "data.files is empty, want the files of text",
+		`{"optimizer": {"clip": -1}}`:                             "optimizer.clip is -1, want a number from 0",
+		`{"optimizer": {"stochastic": 1}}`:                        "optimizer.stochastic is 1, want true or false",
+		`{"microbatches": 0}`:                                     "microbatches is 0, want an integer from 1",
+		`{"microbatches": 3}`:                                     `batch is 16, want a multiple of 3, the ranks along dp and ep of mesh "" times the 3 microbatches`,
+		`{"remat": "some"}`:                                       `remat is "some", want one of "off", "products", "all"`,
+		`{"sums": "f8"}`:                                          `sums is "f8", want one of "f32", "bf16", "f16"`,
+		`{"exact": 1}`:                                            "exact is 1, want true or false",
+		`{"model": []}`:                                           "model is [], want an object",
+		`{"model": {"a": 1, "a": 2}}`:                             `s.json: column 20: "a" is there twice in one object`,
 	} {
 		_, err := Parse("s.json", []byte(text))
 		require.ErrorContains(t, err, want, text)
@@ -96,6 +105,7 @@ func TestReadErrors(t *testing.T) {
 		`{"data": {"files": ["settings_test.go"]}, "model": {"num_local_experts": 16777217}}`: "16777217 experts, want at most 16777216",
 		`{"data": {"files": ["no such"]}}`:                               "s.json: text: data.files: stat no such: ",
 		`{"data": {"files": ["settings_test.go"]}, "length": 65536}`:     "shorten the sequences or name more text with data.files",
+		`{"balance": 0.2, "model": {"model_type": "llama"}}`:             "balance and z_loss are for layers of experts, and the model has none; leave them out",
 		`{"data": {"tokenizer": "no such", "files": ["a"]}}`:             "s.json: data.tokenizer: ",
 		`{"model": {"model_type": "deepseek_v3", "scoring_func": "so"}}`: `scoring_func is "so", want sigmoid`,
 	} {

@@ -25,7 +25,7 @@ func TestSparing(t *testing.T) {
 		return losses(t, out), said
 	}
 	for model, sparing := range map[string][]string{
-		"olmoe":   {`, "microbatches": 4`, `, "remat": "products", "microbatches": 2, "mesh": "dp=2,ep=2", "zero": "weights"`, `, "masters": true`},
+		"olmoe":   {`, "microbatches": 4`, `, "remat": "products", "microbatches": 2, "mesh": "dp=2,ep=2", "zero": "weights"`},
 		"gpt_oss": {`, "remat": "all", "microbatches": 2, "mesh": "ep=2"`},
 	} {
 		want, said := run(model, "")

@@ -382,7 +382,7 @@ func TestRefuses(t *testing.T) {
 		"input m/w is declared twice":                                     {Optimizer: Chain(ScaleByAdam(0.9, 0.9, 1e-8, graph.F32), ScaleByAdam(0.9, 0.9, 1e-8, graph.F32), ScaleByRate)},
 		"state x/w has no new value; set it with Step.Keep":               {Optimizer: Chain(func(s *Step, us []*Update) { s.State(us[0], "x", graph.F32) }, ScaleByRate)},
 		"state x/w is not declared; call Step.State first":                {Optimizer: func(s *Step, us []*Update) { s.Keep(us[0], "x", us[0].Value) }},
-		"clip by global norm: limit 0, want a number above 0":             {Optimizer: Chain(ClipByGlobalNorm(0), adam)},
+		"clip by global norm: limit -1, want a number above 0":            {Optimizer: Chain(ClipByGlobalNorm(-1), adam)},
 		`pattern "[": syntax error in pattern`:                            {Optimizer: On(Named("["), adam)},
 		"on: none of the parameters is selected; there are w":             {Optimizer: Chain(On(Not(Named("w")), adam), adam)},
 		"named: no patterns":   {Optimizer: Chain(On(Not(Named()), adam), adam)},

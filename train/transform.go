@@ -196,15 +196,17 @@ func On(which Select, ts ...Transform) Transform {
 	}
 }
 
-// ClipByGlobalNorm scales all updates by one factor, at most 1, bounding their global norm by limit. The step
-// reports the norm before clipping as norm.
+// ClipByGlobalNorm scales all updates by one factor, at most 1, bounding their global norm by limit; 0 means no limit.
+// The step reports the norm before clipping as norm.
 func ClipByGlobalNorm(limit float64) Transform {
 	return func(s *Step, us []*Update) {
-		if !(limit > 0) {
-			graph.Fail("clip by global norm: limit %v, want a number above 0", limit)
+		if !(limit >= 0) {
+			graph.Fail("clip by global norm: limit %v, want a number above 0, or 0 for none", limit)
 		}
 		norm := globalNorm(us)
-		s.Report("norm", norm)
+		if s.Report("norm", norm); limit == 0 {
+			return
+		}
 		factor := primitives.Min(primitives.FullLike(norm, 1), primitives.Div(primitives.FullLike(norm, limit), norm))
 		for _, u := range us {
 			u.Scale(factor)

@@ -55,6 +55,9 @@ const (
 	eps   = 1e-8
 )
 
+// usualKeep is the default number of checkpoints to keep.
+const usualKeep = 2
+
 // flags declares the flags. The model's flags are declared before.
 func (o *Options) flags(f *flag.FlagSet) (mesh, order *string) {
 	mesh = f.String("mesh", "dp=2,ep=2", "`axes` of ranks: dp splits the batch, ep the batch and the experts, tp heads and expert columns; ep=0-4/5-7 instead of a size says which experts each rank has, and ep=8:64/24 gives each its share of 8, such as by memory; ep=2x4 are 8 ranks on 2 machines; dp=*,ep=2 is as long along dp as the job has ranks; empty is one rank")
@@ -71,7 +74,7 @@ func (o *Options) flags(f *flag.FlagSet) (mesh, order *string) {
 	f.IntVar(&o.Steps, "steps", 1500, "training steps")
 	f.IntVar(&o.Warmup, "warmup", 100, "steps over which the learning rate rises")
 	f.Float64Var(&o.Rate, "lr", 3e-3, "peak learning `rate`")
-	f.Float64Var(&o.Clip, "clip", 1, "largest global `norm` of the gradient")
+	f.Float64Var(&o.Clip, "clip", 1, "largest global `norm` of the gradient; 0 is any")
 	f.Float64Var(&o.Decay, "decay", 0.1, "weight decay of matrices")
 	f.Float64Var(&o.Balance, "balance", 0.01, "`coefficient` of the load-balancing loss")
 	f.Float64Var(&o.ZLoss, "z-loss", 0.001, "`coefficient` of the router's z-loss")
@@ -81,7 +84,7 @@ func (o *Options) flags(f *flag.FlagSet) (mesh, order *string) {
 	f.IntVar(&o.Microbatches, "microbatches", 1, "number of `microbatches` per step, run in sequence to save memory; load-balancing losses are then computed per microbatch")
 	f.IntVar(&o.Eval, "eval", 150, "steps between losses on held-out text; 0 for none")
 	f.IntVar(&o.SaveEvery, "save-every", 0, "`steps` between checkpoints in the folder checkpoints of -out, from which -resume goes on; the last step and an interrupt leave one, too; 0 for none")
-	f.IntVar(&o.Keep, "keep", 2, "the newest `checkpoints` stay, and the one with the smallest held-out loss of those that -save-every and -eval have in common")
+	f.IntVar(&o.Keep, "keep", usualKeep, "the newest `checkpoints` stay, and the one with the smallest held-out loss of those that -save-every and -eval have in common")
 	f.BoolVar(&o.Overwrite, "overwrite", false, "write over the model that an earlier run without checkpoints has left in -out")
 	f.BoolVar(&o.Resume, "resume", false, "go on from the newest checkpoint in -out, if there is one: the run ends with the bits of one that was not interrupted")
 	f.BoolVar(&o.Check, "check", false, "run one step on one rank and on the mesh, compare, and exit")
@@ -161,10 +164,10 @@ func (o *Options) validate() error {
 	switch {
 	case o.Sample > 0 && o.Prompt == "":
 		return fmt.Errorf("-prompt is empty: want at least one byte to continue, or -sample 0")
+	case o.Keep != usualKeep && o.SaveEvery == 0:
+		return fmt.Errorf("-keep %d is for checkpoints of -save-every, which is not given", o.Keep)
 	case o.Out == "":
 		return fmt.Errorf("-out is empty: want a folder, such as -out .")
-	case o.Clip == 0:
-		return fmt.Errorf("-clip 0: no weight would move; want a norm above 0, such as 1e9 to clip nothing")
 	}
 	return nil
 }
