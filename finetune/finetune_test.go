@@ -487,7 +487,7 @@ func TestRefuses(t *testing.T) {
 		"no-such-folder/adapter_config.json: no such file or directory; want the folder of an adapter, or a checkpoint of a run": func(o *Options) { o.From = "no-such-folder" },
 		"-1 checkpoints are to stay":                                                      func(o *Options) { o.Saves.Every, o.Saves.Folder.Keep = 1, -1 },
 		"could not be written in the end: convert: stat no-such":                          func(o *Options) { o.Merge = "no-such-folder/merged" },
-		"could not be written in the end: convert: element type q4_k is for GGUF files":   func(o *Options) { o.Merge, o.MergeType = o.Out, graph.Q4_K },
+		"could not be written in the end: convert: element type q4_k is for GGUF files":   func(o *Options) { o.Merge, o.MergeType = filepath.Join(o.Out, "merged"), graph.Q4_K },
 		"could not be written in the end: convert: create options.go/x: options.go is no": func(o *Options) { o.Merge = "options.go/x" },
 		"a.jsonl: there is no token to learn: texts have one token, completions are empty": func(o *Options) {
 			require.NoError(t, os.WriteFile(o.Data[0], []byte(`{"text": "#"}`+"\n"+`{"prompt": "# #", "completion": ""}`), 0o666))

@@ -87,16 +87,16 @@ func (o Options) check() error {
 	case o.All && (o.From != "" || o.Merge != ""):
 		return errors.New("all weights are trained: there is no adapter to begin with or to merge")
 	}
-	ranks, err := lm.Splits(o.Mesh, o.Exact != 0)
+	parts, of, err := lm.Splits(o.Mesh, o.Exact != 0)
 	if err != nil {
 		return fmt.Errorf("mesh %s: %w", o.Mesh, err)
 	}
 	if o.Microbatches < 0 {
 		return fmt.Errorf("%d microbatches, want at least 1", o.Microbatches)
 	}
-	if n := ranks * max(1, o.Microbatches); o.Rows%n != 0 {
-		err := fmt.Errorf("batches of %d sequences for %d ranks along dp and ep and %d microbatches, want a multiple of %d", o.Rows, ranks, max(1, o.Microbatches), n)
-		if o.World != nil {
+	if n := parts * max(1, o.Microbatches); o.Rows%n != 0 {
+		err := fmt.Errorf("batches of %d sequences for %d %s and %d microbatches, want a multiple of %d", o.Rows, parts, of, max(1, o.Microbatches), n)
+		if o.World != nil && o.Exact == 0 { // the number of blocks is the same for any number of ranks
 			err = &world.MisfitError{Err: err}
 		}
 		return err

@@ -221,16 +221,16 @@ func (s *Settings) Place(mesh string) (err error) {
 	if err != nil {
 		return fmt.Errorf("pretrain: %s: mesh: %w", s.Path, err)
 	}
-	ranks, err := lm.Splits(m, s.Exact)
+	parts, of, err := lm.Splits(m, s.Exact)
 	if err != nil {
 		return fmt.Errorf("pretrain: %s: mesh is %s: %w", s.Path, quoted.Text(mesh), err)
 	}
-	if s.Batch%(ranks*s.Microbatches) != 0 {
-		parts := ""
+	if n := parts * s.Microbatches; s.Batch%n != 0 {
+		micro := ""
 		if s.Microbatches > 1 {
-			parts = fmt.Sprintf(" times the %d microbatches", s.Microbatches)
+			micro = fmt.Sprintf(" times the %d microbatches", s.Microbatches)
 		}
-		return fmt.Errorf("pretrain: %s: batch is %d, want a multiple of %d, the ranks along dp and ep of mesh %s%s", s.Path, s.Batch, ranks*s.Microbatches, quoted.Text(mesh), parts)
+		return fmt.Errorf("pretrain: %s: batch is %d, want a multiple of %d, the %s with mesh %s%s", s.Path, s.Batch, n, of, quoted.Text(mesh), micro)
 	}
 	s.Mesh = m
 	return nil

@@ -101,7 +101,8 @@ func TestFinetune(t *testing.T) {
 		{append(small, "-out", out, "-overwrite"), 0, ""},
 		{append(small, "-out", out, "-mesh", "dp=3"), world.StatusMisfit, "want a multiple"},
 		// A position in gomoe's own code is its scope.
-		{append(small, "-out", out+"-exact", "-mesh", "ep=3", "-batch", "3", "-exact"), 1, "finetune: model.layers.1: dot_general("},
+		{append(small, "-out", out+"-exact", "-mesh", "ep=3", "-batch", "3", "-exact"), 1, "finetune: batches of 3 sequences for 8 blocks of exact sums and 1 microbatches, want a multiple of 8"},
+		{append(small, "-out", out+"-large", "-batch", "1000000000"), 1, "finetune: model.layers.0: ep_prepare("},
 	} {
 		code, _, wrong := tune(x.args...)
 		if code != x.code || !strings.Contains(wrong, x.want) {

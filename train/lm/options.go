@@ -174,15 +174,15 @@ func (o *Options) validate() error {
 
 // divides returns an error if the batch cannot be split evenly over the mesh.
 func (o *Options) divides() error {
-	ranks, err := Splits(o.Mesh, o.Exact)
+	parts, of, err := Splits(o.Mesh, o.Exact)
 	if err != nil {
 		return fmt.Errorf("-mesh %s: %w", o.Mesh, err)
 	}
-	where := fmt.Sprintf("the %d ranks of dp and ep in -mesh %s", ranks, o.Mesh)
+	where := fmt.Sprintf("the %d %s in -mesh %s", parts, of, o.Mesh)
 	if o.Microbatches > 1 {
 		where += fmt.Sprintf(" in -microbatches %d", o.Microbatches)
 	}
-	return Over("batch", o.Rows, ranks*o.Microbatches, where)
+	return Over("batch", o.Rows, parts*o.Microbatches, where)
 }
 
 // Over returns an error if a flag's value n is not divisible by parts; where describes the parts.

@@ -53,19 +53,23 @@ func Axes(m sharding.Mesh) []string {
 	return axes
 }
 
-// Splits returns the number of ranks over which a batch must split evenly. With exact it is 1, because the batch is
-// split into blocks. It is an error if the mesh has axes other than dp, ep and tp.
-func Splits(m sharding.Mesh, exact bool) (ranks int, err error) {
-	ranks = 1
+// Splits returns the number of parts into which a batch must split evenly, and describes them: the ranks along dp and
+// ep, or the blocks of an exact run, of which each rank has some. It is an error if the mesh has axes other than dp, ep
+// and tp.
+func Splits(m sharding.Mesh, exact bool) (parts int, of string, err error) {
+	parts, of = 1, "ranks along dp and ep"
+	if exact {
+		parts, of = gomoe.ExactBlocks, "blocks of exact sums"
+	}
 	for _, a := range m.Axes {
 		switch {
 		case a.Name != "dp" && a.Name != "ep" && a.Name != "tp":
-			return 0, fmt.Errorf("axis %s, want dp (splits the batch), ep (the batch and the experts) or tp (heads and expert columns)", a.Name)
+			return 0, "", fmt.Errorf("axis %s, want dp (splits the batch), ep (the batch and the experts) or tp (heads and expert columns)", a.Name)
 		case a.Name != "tp" && !exact:
-			ranks *= a.Size
+			parts *= a.Size
 		}
 	}
-	return ranks, nil
+	return parts, of, nil
 }
 
 // Places returns the placements of a batch's arrays on a mesh.
@@ -179,7 +183,7 @@ func (c Step) Lighter(ctx context.Context, err error, cfg gomoe.Config, by Light
 	for _, n := range []int{2, 8} {
 		other := c
 		other.Train.Microbatches = n * max(1, c.Train.Microbatches)
-		if ranks, err := Splits(cfg.Mesh, cfg.Exact != 0); err == nil && c.Rows%(ranks*other.Train.Microbatches) == 0 {
+		if parts, _, err := Splits(cfg.Mesh, cfg.Exact != 0); err == nil && c.Rows%(parts*other.Train.Microbatches) == 0 {
 			add("microbatches", fmt.Sprint(other.Train.Microbatches), other, cfg)
 		}
 	}
