@@ -524,6 +524,13 @@ func replay(t *testing.T, model string) {
 	require.EqualError(t, err, "pretrain: s.json: train: routes: "+routes+" has no step-00000004.safetensors, want the choices of all 4 steps")
 	require.NoFileExists(t, filepath.Join(dir, "long", "metrics.csv"), "it is found before the first step")
 
+	// A file is of its step.
+	swapped := filepath.Join(dir, "swapped")
+	require.NoError(t, os.CopyFS(swapped, os.DirFS(routes)))
+	require.NoError(t, os.WriteFile(filepath.Join(swapped, "step-00000003.safetensors"), []byte(read(routes, "step-00000001.safetensors")), 0o666))
+	_, err = train.Routes{Path: swapped}.Load(3)
+	require.EqualError(t, err, "train: routes: "+filepath.Join(swapped, "step-00000003.safetensors")+": the choices are of step 1, want those of step 3")
+
 	// An expert that a layer does not have is an error with the file and the step.
 	all, err := train.Routes{Path: routes}.Load(1)
 	require.NoError(t, err)

@@ -106,6 +106,7 @@ func TestReadErrors(t *testing.T) {
 		`{"data": {"files": ["settings_test.go"]}, "model": {"num_local_experts": 16777217}}`: "16777217 experts, want at most 16777216",
 		`{"data": {"files": ["no such"]}}`:                               "s.json: text: data.files: stat no such: ",
 		`{"data": {"files": ["settings_test.go"]}, "length": 65536}`:     "shorten the sequences or name more text with data.files",
+		`{"data": {"files": ["settings_test.go"]}, "length": 1024}`:      "shorten the sequences or name more text with data.files, or turn the loss off, with -eval 0 or \"eval_every\": 0",
 		`{"balance": 0.2, "model": {"model_type": "llama"}}`:             "balance and z_loss are for layers of experts, and the model has none; leave them out",
 		`{"data": {"tokenizer": "no such", "files": ["a"]}}`:             "s.json: data.tokenizer: ",
 		`{"model": {"model_type": "deepseek_v3", "scoring_func": "so"}}`: `scoring_func is "so", want sigmoid`,

@@ -108,7 +108,7 @@ func TestEvenErrors(t *testing.T) {
 	}{
 		{Config{Even: -1}, "b", "train: step: even -1, want a finite number of at least 0"},
 		{Config{Even: math.Inf(1)}, "b", "even +Inf"},
-		{Config{Even: 1e-3}, "", "no layer of experts has a bias for choosing experts, as models of deepseek_v3 and glm4_moe have; set nn.MoE.Bias, or even to 0"},
+		{Config{Even: 1e-3}, "", "no layer of experts has a bias for choosing experts, as models of deepseek_v3 and glm4_moe have (nn.MoE.Bias); leave out even"},
 		{Config{Even: 1e-3, Model: nn.Options{DType: graph.BF16}}, "b", "moe.gate.b is bf16[4], in which small steps are lost, want f32; say so in Config.Model.Stored"},
 	} {
 		tt.c.Optimizer = SGD(SGDOptions{})

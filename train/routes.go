@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gomoe/gomoe/array"
@@ -112,8 +113,11 @@ func (r Routes) Save(ctx context.Context, step int, run *Run, results map[string
 	if err := whole.Folder(r.Path); err != nil {
 		return fmt.Errorf("train: routes: %w", err)
 	}
-	return safetensors.Write(r.file(step), nil, all)
+	return safetensors.Write(r.file(step), map[string]string{stepName: strconv.Itoa(step)}, all)
 }
+
+// stepName is the metadata with the number of the step. Files of other programs may have none.
+const stepName = "step"
 
 // runName is the file next to the routes with the settings of the run that recorded them.
 const runName = "steps.json"
@@ -237,13 +241,16 @@ func (r Routes) fits(f *safetensors.File) error {
 }
 
 // Load returns the choices of a step as inputs by name. The caller owns the arrays. It is an error if the folder
-// lacks the step, if the layers or shapes are not those of Of, or if an expert is out of range.
+// lacks the step, if the file is one of another step, if the layers or shapes are not those of Of, or if an expert is out of range.
 func (r Routes) Load(step int) (_ map[string]array.Array, err error) {
 	f, err := safetensors.Open(r.file(step))
 	if err != nil {
 		return nil, fmt.Errorf("train: routes: step %d: %w", step, err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
+	if of, ok := f.Metadata[stepName]; ok && of != strconv.Itoa(step) {
+		return nil, fmt.Errorf("train: routes: %s: the choices are of step %s, want those of step %d", f.Path(), quoted.Plain(of), step)
+	}
 	if err := r.fits(f); err != nil {
 		return nil, fmt.Errorf("train: routes: %s: step %d: %w", f.Path(), step, err)
 	}

@@ -260,7 +260,7 @@ func (s *Step) balance(us []*Update, routed []nn.Routed) []*Update {
 		demand[r.Bias] = d
 	}
 	if len(demand) == 0 {
-		graph.Fail("even: no layer of experts has a bias for choosing experts, as models of deepseek_v3 and glm4_moe have; set nn.MoE.Bias, or even to 0")
+		graph.Fail("even: no layer of experts has a bias for choosing experts, as models of deepseek_v3 and glm4_moe have (nn.MoE.Bias); leave out even")
 	}
 	var rest []*Update
 	for _, u := range us {

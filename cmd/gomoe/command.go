@@ -113,7 +113,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	var file *located
 	var line *graph.Error
-	if !errors.As(err, &file) && !errors.As(err, &line) {
+	if !errors.As(err, &file) && (!errors.As(err, &line) || strings.HasSuffix(line.Pos.File, ".go")) { // else the error begins with the program's file
 		fmt.Fprintf(stderr, "%s: ", name)
 	}
 	fmt.Fprintln(stderr, quoted.Message(err.Error()))
@@ -193,6 +193,9 @@ func wrongFlag(fs *flag.FlagSet, err error) error {
 		var names []string
 		fs.VisitAll(func(f *flag.Flag) { names = append(names, "-"+f.Name) })
 		text = "there is no flag " + name + near.Names(name, slices.Values(names))
+		if name == "-version" {
+			text += "; the command version prints it"
+		}
 	}
 	return &usageError{errors.New(text)}
 }

@@ -211,3 +211,23 @@ func damage(r *rand.Rand, src string) string {
 		return instead(` [a-z_]+=\S+`, "")
 	}
 }
+
+// An error begins with the command's name, or with the file and the line of a program. An error in gomoe's own code has neither.
+func TestErrorsName(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name, text string) string {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666))
+		return filepath.Join(dir, name)
+	}
+	text := at("a.txt", strings.Repeat("Tokens go to their experts. ", 100))
+	program := at("p.graph", "program p(x f32[2]) {\n\ty f32[3] = neg(x)\n\treturn y\n}\n")
+	for begins, args := range map[string][]string{
+		"gomoe train: pretrain: ": {"train", at("s.json", `{"model": {"model_type": "olmoe"}, "data": {"files": ["`+text+`"]}, "length": 8, "eval_every": 0, "even": 0.01}`), "-out", filepath.Join(dir, "out")},
+		"p.graph:2: ":             {"plan", program},
+		"gomoe: there is no flag -version; the command version prints it\n": {"--version"},
+	} {
+		var said bytes.Buffer
+		require.NotZero(t, run(t.Context(), args, nil, &said, &said))
+		require.True(t, strings.HasPrefix(said.String(), begins), "%s\nwant %s", said.String(), begins)
+	}
+}

@@ -97,7 +97,7 @@ func TestMistakes(t *testing.T) {
 		{"-data /no/such/file", "/no/such/file: no such file"},
 		{"-data " + binary, "contain a NUL byte"},
 		{"-limit 10", "-seq 16: text: batch of 8 sequences of 16 bytes: the text has 10 bytes to train on, want at least 17"},
-		{"-limit 100 -eval 1", "-seq 16: the loss on held-out text: text: batch of 8 sequences of 16 bytes: the text has 5 bytes to hold out, want at least 17"},
+		{"-limit 100 -eval 1", "-seq 16: the loss on held-out text: text: batch of 8 sequences of 16 bytes: the text has 5 bytes to hold out, want at least 17; shorten the sequences or name more text with -data, or turn the loss off, with -eval 0"},
 		{"-check -limit 10", "the text has 10 bytes to train on, want at least 17"},
 		{"-out /dev/null/x", "-out: mkdir /dev/null"},
 		{"-trace /dev/null/x", "-trace: runtime: trace: stat /dev/null/x"},

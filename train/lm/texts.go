@@ -36,7 +36,7 @@ func NewBytes(c *text.Corpus, rows, length int, held bool) (*Bytes, error) {
 	_, err := b.Step(1)
 	if err == nil && held {
 		if b.Held, err = b.batch(c.HeldBatch(rows, length)); err != nil {
-			err = fmt.Errorf("the loss on held-out text: %w", err)
+			err = fmt.Errorf("the loss on held-out text: %w, or turn the loss off, with -eval 0 or \"eval_every\": 0", err)
 		}
 	}
 	return b, err
