@@ -45,8 +45,8 @@ func composedLarge() []string {
 		"program p(x f32[70,300], u f32[70,300]) {\n y = swiglu(x, u)\n return y\n}",
 		"program p(x f32[6,50,4,16], at i32[50]) {\n y = rope(x, at)\n return y\n}",
 		"program p(q f32[6,70,4,8], k f32[6,70,2,8], v f32[6,70,2,8]) {\n out, lse = attention(q, k, v)\n return out, lse\n}",
-		"program p(q f32[3,70,2,48], v f32[3,70,4,40], g f32[3,70,4], s f32[3,4,48,40]) {\n y, l = recurrence(q, q, v, g, s)\n return y, l\n}",
-		"program p(q f32[3,20,2,48], k f32[3,20,2,48], v f32[3,20,4,40], g f32[3,20,4,48], s f32[3,4,48,40], b f32[3,20,4]) {\n y, l = recurrence(q, k, v, g, s, b) rates=true\n return y, l\n}",
+		"program p(q f32[6,70,2,48], v f32[6,70,4,40], g f32[6,70,4], s f32[6,4,48,40]) {\n y, l = recurrence(q, q, v, g, s)\n return y, l\n}",
+		"program p(q f32[6,20,2,48], k f32[6,20,2,48], v f32[6,20,4,40], g f32[6,20,4,48], s f32[6,4,48,40], b f32[6,20,4]) {\n y, l = recurrence(q, k, v, g, s, b) rates=true\n return y, l\n}",
 		"program p(table f32[40,300], ids i32[300]) {\n y = embedding(table, ids)\n return y\n}",
 	}
 }

@@ -67,7 +67,7 @@ func TestShapeBuilderErrors(t *testing.T) {
 		want  string
 		build func(t *graph.Tracer, x *graph.Value) *graph.Value
 	}{
-		{"shape_infer_test.go:64: slice of f32[3,4]: axis 2, want 0 to 1", func(_ *graph.Tracer, x *graph.Value) *graph.Value { return primitives.SliceInDim(x, 2, 0, 1) }},
+		{"shape_infer_test.go:70: slice of f32[3,4]: axis 2, want 0 to 1", func(_ *graph.Tracer, x *graph.Value) *graph.Value { return primitives.SliceInDim(x, 2, 0, 1) }},
 		{"broadcast of f32[3,4] to [4]: the result has fewer dimensions, want at least 2", func(_ *graph.Tracer, x *graph.Value) *graph.Value { return primitives.BroadcastTo(x, 4) }},
 		{"concatenate of nothing, want at least one value", func(*graph.Tracer, *graph.Value) *graph.Value { return primitives.Concatenate(0) }},
 		{"is no axis name", func(_ *graph.Tracer, x *graph.Value) *graph.Value { return primitives.ShardingConstraint(x, "a+b") }},

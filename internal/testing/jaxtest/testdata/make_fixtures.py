@@ -250,7 +250,8 @@ def elementwise():
     case("stop_gradient", "s = stop_gradient(x)\ny = mul(x, s)", lambda x: x * lax.stop_gradient(x), {"x": rand("f32", 4)}, exact=True)
     case("add_any", "y = add_any(a, b, c)", lambda a, b, c: a + b + c, {k: rand("f32", 4, seed=i) for i, k in enumerate("abc")}, exact=True)
     for d in FLOATS + INTS:
-        case(f"full_{d}", f"c = full() value=2.75 dtype={d} shape=[2,3]\ny = add(x, c)", lambda x: x + jnp.full((2, 3), 2.75).astype(x.dtype),
+        value = 2.75 if d in FLOATS else 2  # an integer type has no 2.75
+        case(f"full_{d}", f"c = full() value={value} dtype={d} shape=[2,3]\ny = add(x, c)", lambda x: x + jnp.full((2, 3), value, x.dtype),
              {"x": ints(d, 2, 3)}, exact=True)
 
     @jax.custom_vjp
