@@ -29,7 +29,7 @@ func parse(text []byte, v any) error {
 	e, ok := errors.AsType[*strictjson.Error](err)
 	switch {
 	case err == nil:
-		return idle(reflect.ValueOf(v).Elem())
+		return unchanged(reflect.ValueOf(v).Elem())
 	case !ok:
 		return err
 	case errors.Is(e.Err, jsontext.ErrDuplicateName):
@@ -45,8 +45,8 @@ func parse(text []byte, v any) error {
 	return wrong(quoted.Plain(e.Field()), e.What)
 }
 
-// idle returns a problem if a field with the tag idle has another value than the tag's. null is no value.
-func idle(request reflect.Value) error {
+// unchanged returns a problem if a field with the tag idle has another value than the tag's. null is no value.
+func unchanged(request reflect.Value) error {
 	for _, f := range reflect.VisibleFields(request.Type()) {
 		only, tagged := f.Tag.Lookup("idle")
 		if !tagged {
