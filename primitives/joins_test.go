@@ -17,6 +17,7 @@ import (
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/lowering/ops"
 	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
@@ -138,6 +139,45 @@ func TestJoinsKeepBits(t *testing.T) {
 						}
 					})
 				}
+			}
+		}
+	}
+}
+
+// Without weights of rows, both operands of a weight gradient are read through an index.
+func TestIndexedOperands(t *testing.T) {
+	for _, d := range []graph.DType{graph.F32, graph.F64, graph.BF16} {
+		for _, mesh := range []string{"", "ep=2"} {
+			p, err := gomoe.Parse("t", fmt.Sprintf(`program p(idx i32[40,2], x %[1]s[40,12], w %[1]s[4,12,10], c %[1]s[40,10]) {
+	r, drop, n, pad, demand = ep_prepare(idx) experts=4
+	rows = ep_dispatch(x, r) experts=4
+	y = grouped_matmul(rows, w, r)
+	out = ep_combine(y, r) experts=4
+	z = mul(out, c)
+	loss = reduce_sum(z) axes=[0,1]
+	return loss
+}`, d))
+			require.NoError(t, err)
+			g, err := vjp.Grad(p, "w", "x")
+			require.NoError(t, err)
+			in := row{in: gens{"idx": ints(0, 4)}}.inputs(g, 5)
+			cfg := gomoe.Config{}
+			if mesh != "" {
+				cfg.Mesh, err = sharding.ParseMesh(mesh)
+				require.NoError(t, err)
+				cfg.Place = map[string]sharding.Spec{"idx": sharding.Split("ep"), "x": sharding.Split("ep"), "c": sharding.Split("ep"), "w": sharding.Split("ep")}
+			}
+			plan, err := gomoe.Compile(t.Context(), g, cfg)
+			require.NoError(t, err)
+			i := slices.IndexFunc(plan.Instrs, func(in lowering.Instr) bool { return in.Op == ops.GroupedOuter })
+			require.Equal(t, []int{0, 1}, plan.Instrs[i].Indexed, "%s", plan)
+			got, err := gomoe.Run(t.Context(), g, cfg, in)
+			require.NoError(t, err)
+			cfg.Optimize = gomoe.Off
+			want, err := gomoe.Run(t.Context(), g, cfg, in)
+			require.NoError(t, err)
+			for i := range want {
+				require.True(t, array.Equal(got[i], want[i]), "%s %s, result %d", d, mesh, i)
 			}
 		}
 	}

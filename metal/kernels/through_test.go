@@ -88,6 +88,29 @@ func TestGatheredProducts(t *testing.T) {
 	}
 }
 
+// Both operands of a weight gradient are read through an index, if rows have no weights.
+func TestIndexedOperands(t *testing.T) {
+	for i, d := range []graph.DType{graph.F32, graph.BF16} {
+		e := experts{tokens: 40 + 100*i, experts: 4}
+		p, err := gomoe.Parse("t", fmt.Sprintf(`program p(idx i32[%[2]d,2], x %[1]s[%[2]d,36], w %[1]s[4,36,20], c %[1]s[%[2]d,20]) {
+	r, drop, n, pad, demand = ep_prepare(idx) experts=4
+	rows = ep_dispatch(x, r) experts=4
+	y = grouped_matmul(rows, w, r)
+	out = ep_combine(y, r) experts=4
+	z = mul(out, c)
+	loss = reduce_sum(z) axes=[0,1]
+	return loss
+}`, d, e.tokens))
+		require.NoError(t, err)
+		back, err := vjp.Grad(p, "w")
+		require.NoError(t, err)
+		in := source()
+		in.set["idx"] = e.route(func(i int) int { return i % 3 })
+		readThrough(t, back, gomoe.Config{}, map[string][]int{"grouped_outer": {0, 1}})
+		metaltest.Check(t, back, gomoe.Config{}, in.of(t, back), metaltest.Options{Instructions: []string{"grouped_outer"}})
+	}
+}
+
 // readThrough checks that the device runs products of these names with these arguments read through an index.
 func readThrough(t *testing.T, p *graph.Program, cfg gomoe.Config, want map[string][]int) {
 	t.Helper()
