@@ -374,9 +374,9 @@ func (h *attentionGrad[T]) add(i, first, last int) {
 	parts := h.Parts()
 	b, g := i/h.m, i%h.m
 	x := h.sequence(b)
-	at := x.Attend(h.dry, headRows(h.k, b, g, h.r, h.m, h.D), headRows(h.v, b, g, h.r, h.m, h.V))
+	at := x.Attend(h.dry, kernel.HeadOf(h.k, b, g, h.r, h.m, h.D), kernel.HeadOf(h.v, b, g, h.r, h.m, h.V))
 	defer at.Release()
-	dk, dv := headRows(h.dk, b, g, h.r, h.m, h.D), headRows(h.dv, b, g, h.r, h.m, h.V)
+	dk, dv := kernel.HeadOf(h.dk, b, g, h.r, h.m, h.D), kernel.HeadOf(h.dv, b, g, h.r, h.m, h.V)
 	for turn := first; turn < last; turn++ {
 		n := g*h.group + turn/parts - h.off
 		if h.dry != nil {
@@ -386,8 +386,8 @@ func (h *attentionGrad[T]) add(i, first, last int) {
 		if !elsewhere {
 			rows := (b*h.n + n) * h.s
 			from, to := h.Part(turn % parts)
-			at.Backward(headRows(h.q, b, n, h.s, h.n, h.D), headRows(h.out, b, n, h.s, h.n, h.V), kernel.From(h.lse, rows),
-				headRows(h.dout, b, n, h.s, h.n, h.V), kernel.From(h.dlse, rows), headRows(h.dq, b, n, h.s, h.n, h.D), h.biasOf(b, n), from, to)
+			at.Backward(kernel.HeadOf(h.q, b, n, h.s, h.n, h.D), kernel.HeadOf(h.out, b, n, h.s, h.n, h.V), kernel.From(h.lse, rows),
+				kernel.HeadOf(h.dout, b, n, h.s, h.n, h.V), kernel.From(h.dlse, rows), kernel.HeadOf(h.dq, b, n, h.s, h.n, h.D), h.biasOf(b, n), from, to)
 		}
 		if !h.sums.Wait(i, turn) {
 			return

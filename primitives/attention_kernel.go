@@ -19,7 +19,7 @@ type headsOf[T float] struct {
 	// Query head n is global head off+n, and shares its key head with its group; see keyHead.
 	off, group     int
 	lengths, start []int32 // nil if there are none
-	bias           attention.Rows[T]
+	bias           kernel.Rows[T]
 	biasB, biasN   int // strides of sequences and heads in bias; 0 if broadcast
 }
 
@@ -33,11 +33,8 @@ func newHeads[T float](p attentionOp, a *exec.Args, at attentionArgs, placed []l
 		scale = 1 / math.Sqrt(float64(max(d, 1)))
 	}
 	h := headsOf[T]{attention.Attention[T]{S: s, R: r, D: d, V: v[3], Scale: T(scale), Causal: !p.Full, At: r - s, Window: p.Window, Cap: T(p.SoftCap)},
-		q[0], s, q[2], r, k[2], 0, max(q[2]/max(k[2], 1), 1), nil, nil, attention.Rows[T]{}, 0, 0}
-	if all := eqn.In[0].Type.Shape[2]; k[2] == eqn.In[1].Type.Shape[2] && k[2] > 0 { // every rank has all heads of keys
-		h.off, _ = a.Part(placed[0].Spec.At(2), all)
-		h.group = max(all/k[2], 1)
-	}
+		q[0], s, q[2], r, k[2], 0, 0, nil, nil, kernel.Rows[T]{}, 0, 0}
+	h.off, h.group = keyHeads(a, placed, eqn, 0, 1)
 	var bias array.Array
 	if at.bias > 0 {
 		bias = inType(a, a.In[at.bias], floatOf[T]())
@@ -57,7 +54,7 @@ func newHeads[T float](p attentionOp, a *exec.Args, at attentionArgs, placed []l
 		h.start = data[int32](a.In[at.start])
 	}
 	if at.bias > 0 {
-		h.bias = attention.Rows[T]{X: data[T](bias), Stride: r}
+		h.bias = kernel.Rows[T]{X: data[T](bias), Stride: r}
 		if n := bias.Type.Shape[1]; n > 1 {
 			h.biasN = s * r
 			h.biasB = n * s * r
@@ -76,6 +73,17 @@ func floatOf[T float]() graph.DType {
 		return graph.F32
 	}
 	return graph.F64
+}
+
+// keyHeads returns the number of the rank's first head of argument many, and how many consecutive ones share a head of
+// argument few. If the rank has all of the latter, the number counts the heads of all ranks; otherwise it is 0.
+func keyHeads(a *exec.Args, placed []lowering.Buf, eqn *graph.Eqn, many, few int) (off, group int) {
+	n, m := a.In[many].Type.Shape[2], a.In[few].Type.Shape[2]
+	if m == eqn.In[few].Type.Shape[2] && m > 0 {
+		n = eqn.In[many].Type.Shape[2]
+		off, _ = a.Part(placed[many].Spec.At(2), n)
+	}
+	return off, max(n/max(m, 1), 1)
 }
 
 // keyHead returns the rank's key head used by query head n.
@@ -106,14 +114,9 @@ func (h *headsOf[T]) sequence(b int) attention.Attention[T] {
 	return x
 }
 
-// headRows returns head i of sequence b in x, which has s rows of `heads` heads of d elements.
-func headRows[T float](x []T, b, i, s, heads, d int) attention.Rows[T] {
-	return attention.HeadOf(x, b, i, s, heads, d)
-}
-
 // biasOf returns the bias of head n of sequence b.
-func (h *headsOf[T]) biasOf(b, n int) attention.Rows[T] {
-	return attention.Rows[T]{X: kernel.From(h.bias.X, b*h.biasB+n*h.biasN), Stride: h.bias.Stride}
+func (h *headsOf[T]) biasOf(b, n int) kernel.Rows[T] {
+	return kernel.Rows[T]{X: kernel.From(h.bias.X, b*h.biasB+n*h.biasN), Stride: h.bias.Stride}
 }
 
 // grain is the least work, in scores, worth a goroutine: some 100 microseconds with vectors.
@@ -221,20 +224,20 @@ func (h *attentionWork[T]) attend(b, m int) *attention.Attender[T] {
 		return x.AttendStored(h.dry, attention.Stored{Data: h.keys, At: (b*h.r*h.m + m) * h.D, Stride: h.m * h.D},
 			attention.Stored{Data: h.values, At: (b*h.r*h.m + m) * h.V, Stride: h.m * h.V})
 	}
-	return x.Attend(h.dry, headRows(h.k, b, m, h.r, h.m, h.D), headRows(h.v, b, m, h.r, h.m, h.V))
+	return x.Attend(h.dry, kernel.HeadOf(h.k, b, m, h.r, h.m, h.D), kernel.HeadOf(h.v, b, m, h.r, h.m, h.V))
 }
 
 // unitOf returns the queries of unit n of sequence b, and their results and terms. If each
 // sequence has one query, a unit has the queries of the heads sharing a key head.
-func (h *attentionWork[T]) unitOf(b, n int) (q, out attention.Rows[T], lse []T, with attention.Terms[T]) {
+func (h *attentionWork[T]) unitOf(b, n int) (q, out kernel.Rows[T], lse []T, with attention.Terms[T]) {
 	if h.s > 1 {
-		return headRows(h.q, b, n, h.s, h.n, h.D), headRows(h.out, b, n, h.s, h.n, h.V), kernel.From(h.lse, (b*h.n+n)*h.s),
+		return kernel.HeadOf(h.q, b, n, h.s, h.n, h.D), kernel.HeadOf(h.out, b, n, h.s, h.n, h.V), kernel.From(h.lse, (b*h.n+n)*h.s),
 			attention.Terms[T]{Bias: h.biasOf(b, n), Sinks: kernel.From(h.sinks, n)}
 	}
 	n *= h.each
 	row := b*h.n + n
-	return attention.Rows[T]{X: kernel.From(h.q, row*h.D), Stride: h.D}, attention.Rows[T]{X: kernel.From(h.out, row*h.V), Stride: h.V}, kernel.From(h.lse, row),
-		attention.Terms[T]{Bias: attention.Rows[T]{X: h.biasOf(b, n).X, Stride: h.biasN}, Sinks: kernel.From(h.sinks, n), SinkStep: 1}
+	return kernel.Rows[T]{X: kernel.From(h.q, row*h.D), Stride: h.D}, kernel.Rows[T]{X: kernel.From(h.out, row*h.V), Stride: h.V}, kernel.From(h.lse, row),
+		attention.Terms[T]{Bias: kernel.Rows[T]{X: h.biasOf(b, n).X, Stride: h.biasN}, Sinks: kernel.From(h.sinks, n), SinkStep: 1}
 }
 
 // minUnits is the number of units occupying all threads without cutting keys.

@@ -558,10 +558,6 @@ func (attentionGradOp) BadIndex(a *exec.Args, s sharding.Spec, t graph.Type, fla
 	return idError(a, s, t, flat, length, 0, n, "length")
 }
 
-func (recurrenceOp) BadIndex(a *exec.Args, s sharding.Spec, t graph.Type, flat int, length int32, n int) error {
-	return attentionOp{}.BadIndex(a, s, t, flat, length, n)
-}
-
 func (cacheUpdateOp) BadIndex(a *exec.Args, s sharding.Spec, t graph.Type, flat int, start int32, n int) error {
 	return idError(a, s, t, flat, start, 0, n, "start")
 }

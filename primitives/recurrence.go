@@ -169,106 +169,93 @@ func (recurrenceOp) Doc() graph.Doc {
 		Notes:   "Head n of v uses head n/(N/M) of q and k. decay, state and rates are f64 for f64, and f32 or of q's type for others. More than 4 rows are computed in blocks of 64, or 16 if decay has 4 dimensions, with products of matrices; no exponent is above 0 if no decay is. The derivative keeps the states at the starts of blocks."}
 }
 
-// recurrenceHeads are the heads of one rank: b sequences of t rows, with n heads of values and m of keys.
-type recurrenceHeads[T float] struct {
+// recurrenceArgs are the arguments on one rank: b sequences of t rows, with n value heads and m key heads.
+type recurrenceArgs[T float] struct {
 	recurrence.Head
-	b, t, n, m int
-	// Head n of values is head off+n of all ranks' together, and shares its head of keys with the others of a group.
-	off, group int
-	lengths    []int32 // nil if there are none
+	b, t, n, m                   int
+	off, group                   int     // see keyHeads
+	lengths                      []int32 // nil if there are none
+	q, k, v, decay, state, rates []T
 }
 
-func newRecurrenceHeads[T float](p recurrenceOp, a *exec.Args, first int, placed []lowering.Buf, eqn *graph.Eqn) (recurrenceHeads[T], error) {
+// newRecurrenceArgs returns the arguments of a kernel with optional arguments after the first `first`. A length
+// above the number of rows is an error.
+func newRecurrenceArgs[T float](p recurrenceOp, a *exec.Args, first int, placed []lowering.Buf, eqn *graph.Eqn) (recurrenceArgs[T], error) {
 	q, v := a.In[0].Type.Shape, a.In[2].Type.Shape
-	_, lengths, _ := p.optional(first)
-	h := recurrenceHeads[T]{Head: recurrence.Head{K: q[3], V: v[3], Channels: a.In[3].Type.Rank() == 4, Delta: p.Rates}, b: q[0], t: q[1], n: v[2], m: q[2]}
-	h.group = max(v[2]/max(q[2], 1), 1)
-	if all := eqn.In[2].Type.Shape[2]; q[2] == eqn.In[0].Type.Shape[2] && q[2] > 0 { // every rank has all heads of keys
-		h.off, _ = a.Part(placed[2].Spec.At(2), all)
-		h.group = max(all/q[2], 1)
+	rates, lengths, _ := p.optional(first)
+	x := recurrenceArgs[T]{Head: recurrence.Head{K: q[3], V: v[3], Channels: a.In[3].Type.Rank() == 4, Delta: p.Rates}, b: q[0], t: q[1], n: v[2], m: q[2],
+		q: data[T](a.In[0]), k: data[T](a.In[1]), v: data[T](a.In[2]), decay: data[T](a.In[3]), state: data[T](a.In[4])}
+	x.off, x.group = keyHeads(a, placed, eqn, 2, 0)
+	if p.Rates {
+		x.rates = data[T](a.In[rates])
 	}
 	if a.Dry() != nil || !p.Lengths {
-		return h, nil
+		return x, nil
 	}
-	h.lengths = data[int32](a.In[lengths])
-	for i, n := range h.lengths {
-		if n < 0 || int(n) > h.t {
-			return h, p.BadIndex(a, placed[lengths].Spec, eqn.In[lengths].Type, i, n, h.t+1)
+	x.lengths = data[int32](a.In[lengths])
+	for i, n := range x.lengths {
+		if n < 0 || int(n) > x.t {
+			return x, idError(a, placed[lengths].Spec, eqn.In[lengths].Type, i, n, 0, x.t+1, "length")
 		}
 	}
-	return h, nil
+	return x, nil
 }
 
-// rows returns the rows of head n of sequence b of x[B,T,heads,width].
-func (h *recurrenceHeads[T]) rows(x []T, b, n, heads, width int) recurrence.Rows[T] {
-	return recurrence.Rows[T]{X: kernel.From(x, (b*h.t*heads+n)*width), Stride: heads * width}
+// rows returns the rows of head n of sequence b of an array [B,T,heads,width].
+func (x *recurrenceArgs[T]) rows(of []T, b, n, heads, width int) kernel.Rows[T] {
+	return kernel.HeadOf(of, b, n, x.t, heads, width)
 }
 
-// length returns the rows of sequence b.
-func (h *recurrenceHeads[T]) length(b int) int {
-	if h.lengths == nil {
-		return h.t
+// length returns the number of rows of sequence b.
+func (x *recurrenceArgs[T]) length(b int) int {
+	if x.lengths == nil {
+		return x.t
 	}
-	return int(h.lengths[b])
+	return int(x.lengths[b])
 }
 
-// width returns the number of decays of a row.
-func (h *recurrenceHeads[T]) width() int {
-	if h.Channels {
-		return h.K
-	}
-	return 1
-}
-
-// in returns the arguments of head n of sequence b.
-func (h *recurrenceHeads[T]) in(q, k, v, decay, rates []T, b, n int) recurrence.In[T] {
-	key := (h.off + n) / h.group
-	return recurrence.In[T]{Queries: h.rows(q, b, key, h.m, h.K), Keys: h.rows(k, b, key, h.m, h.K), Values: h.rows(v, b, n, h.n, h.V),
-		Decays: h.rows(decay, b, n, h.n, h.width()), Rates: h.rows(rates, b, n, h.n, 1)}
+// in returns the rows of value head n of sequence b in arrays like the arguments.
+func (x *recurrenceArgs[T]) in(q, k, v, decay, rates []T, b, n int) recurrence.In[T] {
+	key := (x.off + n) / x.group
+	return recurrence.In[T]{Queries: x.rows(q, b, key, x.m, x.K), Keys: x.rows(k, b, key, x.m, x.K), Values: x.rows(v, b, n, x.n, x.V),
+		Decays: x.rows(decay, b, n, x.n, x.Decays()), Rates: x.rows(rates, b, n, x.n, 1)}
 }
 
 // rowGrain is the number of rows of one head worth a goroutine.
-func (h *recurrenceHeads[T]) rowGrain() int { return 1 + dotGrain/(1+4*h.K*h.V) }
+func (x *recurrenceArgs[T]) rowGrain() int { return 1 + dotGrain/(1+4*x.K*x.V) }
 
 func recurrenceKernel[T float](p recurrenceOp, placed []lowering.Buf, eqn *graph.Eqn) exec.Kernel {
-	rates, _, _ := p.optional(5)
 	return func(a *exec.Args) error {
-		h, err := newRecurrenceHeads[T](p, a, 5, placed, eqn)
+		x, err := newRecurrenceArgs[T](p, a, 5, placed, eqn)
 		if err != nil {
 			return err
 		}
-		w := recurrenceWork[T]{recurrenceHeads: h, q: data[T](a.In[0]), k: data[T](a.In[1]), v: data[T](a.In[2]), decay: data[T](a.In[3]), from: data[T](a.In[4]),
-			out: data[T](a.Out[0]), state: data[T](a.Out[1]), rooms: exec.RoomsOf[T](a, h.Room())}
-		if p.Rates {
-			w.rates = data[T](a.In[rates])
-		}
-		exec.Share(a, h.b*h.n, 1+h.rowGrain()/max(h.t, 1), w)
+		exec.Share(a, x.b*x.n, 1+x.rowGrain()/max(x.t, 1), recurrenceWork[T]{x, data[T](a.Out[0]), data[T](a.Out[1]), exec.RoomsOf[T](a, x.Scratch())})
 		return nil
 	}
 }
 
 type recurrenceWork[T float] struct {
-	recurrenceHeads[T]
-	q, k, v, decay, rates, from, out, state []T
-	rooms                                   *exec.Rooms[T]
+	recurrenceArgs[T]
+	out, last []T
+	rooms     *exec.Rooms[T]
 }
 
 func (w *recurrenceWork[T]) Piece(lo, hi int) {
-	room := w.rooms.Take()
+	room, size := w.rooms.Take(), w.K*w.V
 	for i := lo; i < hi; i++ {
 		b, n := i/w.n, i%w.n
-		size := w.K * w.V
-		state, out, rows := w.state[i*size:][:size], w.rows(w.out, b, n, w.n, w.V), w.length(b)
-		copy(state, w.from[i*size:])
-		recurrence.Forward(w.Head, rows, w.in(w.q, w.k, w.v, w.decay, w.rates, b, n), state, out, room)
+		last, out, rows := w.last[i*size:][:size], w.rows(w.out, b, n, w.n, w.V), w.length(b)
+		copy(last, w.state[i*size:])
+		recurrence.Forward(w.Head, rows, w.in(w.q, w.k, w.v, w.decay, w.rates, b, n), last, out, room)
 		clearRows(out, rows, w.t, w.V)
 	}
 }
 
 // clearRows sets rows [from, to) to zero.
-func clearRows[T float](x recurrence.Rows[T], from, to, width int) {
+func clearRows[T float](x kernel.Rows[T], from, to, width int) {
 	for i := from; i < to; i++ {
-		clear(x.X[i*x.Stride:][:width])
+		clear(x.Row(i, width))
 	}
 }
 
@@ -387,33 +374,31 @@ func (p recurrenceGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) err
 }
 
 func recurrenceGradKernel[T float](p recurrenceOp, placed []lowering.Buf, eqn *graph.Eqn) exec.Kernel {
-	rates, _, _ := p.optional(7)
 	return func(a *exec.Args) error {
-		h, err := newRecurrenceHeads[T](p, a, 7, placed, eqn)
+		x, err := newRecurrenceArgs[T](p, a, 7, placed, eqn)
 		if err != nil {
 			return err
 		}
-		w := recurrenceGrad[T]{recurrenceWork: recurrenceWork[T]{recurrenceHeads: h, q: data[T](a.In[0]), k: data[T](a.In[1]), v: data[T](a.In[2]), decay: data[T](a.In[3]), from: data[T](a.In[4]),
-			out: data[T](a.In[5]), state: data[T](a.In[6]), rooms: exec.RoomsOf[T](a, h.GradRoom(h.t))},
+		w := recurrenceGrad[T]{recurrenceArgs: x, dout: data[T](a.In[5]), dlast: data[T](a.In[6]), rooms: exec.RoomsOf[T](a, x.GradScratch(x.t)),
 			dq: data[T](a.Out[0]), dk: data[T](a.Out[1]), dv: data[T](a.Out[2]), ddecay: data[T](a.Out[3]), dstate: data[T](a.Out[4])}
 		if p.Rates {
-			w.rates, w.drates = data[T](a.In[rates]), data[T](a.Out[5])
+			w.drates = data[T](a.Out[5])
 		}
-		exec.Share(a, h.b*h.m, 1+h.rowGrain()/max(h.t*h.group, 1), w)
+		exec.Share(a, x.b*x.m, 1+x.rowGrain()/max(x.t*x.group, 1), w)
 		return nil
 	}
 }
 
-// recurrenceGrad is the work of the derivative. A piece is a head of keys with its heads of values, in order. out and
-// state are the cotangents of the results.
+// recurrenceGrad is the work of the derivative. A piece is a key head with its value heads, in order.
 type recurrenceGrad[T float] struct {
-	recurrenceWork[T]
+	recurrenceArgs[T]
+	dout, dlast                        []T
 	dq, dk, dv, ddecay, dstate, drates []T
+	rooms                              *exec.Rooms[T]
 }
 
 func (w *recurrenceGrad[T]) Piece(lo, hi int) {
-	room := w.rooms.Take()
-	size := w.K * w.V
+	room, size := w.rooms.Take(), w.K*w.V
 	for i := lo; i < hi; i++ {
 		b, m := i/w.m, i%w.m
 		clearRows(w.rows(w.dq, b, m, w.m, w.K), 0, w.t, w.K)
@@ -421,10 +406,10 @@ func (w *recurrenceGrad[T]) Piece(lo, hi int) {
 		for n := max(m*w.group-w.off, 0); n < min((m+1)*w.group-w.off, w.n); n++ {
 			at := (b*w.n + n) * size
 			dstate, grads, rows := w.dstate[at:][:size], w.in(w.dq, w.dk, w.dv, w.ddecay, w.drates, b, n), w.length(b)
-			copy(dstate, w.state[at:])
-			recurrence.Backward(w.Head, rows, w.in(w.q, w.k, w.v, w.decay, w.rates, b, n), w.from[at:][:size], w.rows(w.out, b, n, w.n, w.V), dstate, grads, room)
+			copy(dstate, w.dlast[at:])
+			recurrence.Backward(w.Head, rows, w.in(w.q, w.k, w.v, w.decay, w.rates, b, n), w.state[at:][:size], w.rows(w.dout, b, n, w.n, w.V), dstate, grads, room)
 			clearRows(grads.Values, rows, w.t, w.V)
-			clearRows(grads.Decays, rows, w.t, w.width())
+			clearRows(grads.Decays, rows, w.t, w.Decays())
 			if w.Delta {
 				clearRows(grads.Rates, rows, w.t, 1)
 			}

@@ -58,15 +58,9 @@ func (a *Attention[T]) since(i int) int {
 // Terms are the terms added to scores and to sums of powers: row i of Bias belongs to
 // query i, and so does Sinks[i·SinkStep]. Nothing is added without Bias or Sinks.
 type Terms[T kernel.Float] struct {
-	Bias     Rows[T]
+	Bias     kernel.Rows[T]
 	Sinks    []T
 	SinkStep int
-}
-
-// Rows are the rows of one head: row i is X[i*Stride:][:D].
-type Rows[T kernel.Float] struct {
-	X      []T
-	Stride int
 }
 
 // Stored are keys or values of one head in an element type converted block by block:
@@ -108,19 +102,6 @@ func (s *Stored) rows(dst []float32, pitch, i, n, d int) {
 	}
 }
 
-// HeadOf returns the rows of head n of sequence b in x[B,s,heads,d].
-func HeadOf[T kernel.Float](x []T, b, n, s, heads, d int) Rows[T] {
-	if s == 0 {
-		return Rows[T]{nil, heads * d}
-	}
-	return Rows[T]{kernel.From(x, (b*s*heads+n)*d), heads * d}
-}
-
-func (r Rows[T]) from(i int) []T   { return kernel.From(r.X, i*r.Stride) }
-func (r Rows[T]) row(i, d int) []T { return r.X[i*r.Stride:][:d] }
-
-func (r Rows[T]) float32s() Rows[float32] { return Rows[float32]{kernel.Float32s(r.X), r.Stride} }
-
 // Every part begins at a multiple of partUnit, which is a multiple of the blocks of queries
 // of all kernels.
 const partUnit = 192
@@ -151,7 +132,7 @@ func (a Attention[T]) cut(n int) int {
 type Attender[T kernel.Float] struct {
 	Attention[T]
 	dry   *kernel.Dry // nil in a real run
-	k, v  Rows[T]
+	k, v  kernel.Rows[T]
 	kept  [2]Stored // keys and values, if they are not in k and v
 	keys  int       // the last Backward computed dk and dv of the keys before this one
 	lanes lanes
@@ -171,18 +152,18 @@ func attenders[T kernel.Float]() *sync.Pool {
 
 // Attend returns an Attender for k and v, which it reads until it is released. It reuses
 // the memory of released Attenders.
-func (a Attention[T]) Attend(dry *kernel.Dry, k, v Rows[T]) *Attender[T] {
+func (a Attention[T]) Attend(dry *kernel.Dry, k, v kernel.Rows[T]) *Attender[T] {
 	return a.attend(dry, kernel.VectorsOf[T](), k, v)
 }
 
 // AttendStored is Attend for keys and values in another element type, for Forward only.
 func (a Attention[T]) AttendStored(dry *kernel.Dry, k, v Stored) *Attender[T] {
-	h := a.Attend(dry, Rows[T]{}, Rows[T]{})
+	h := a.Attend(dry, kernel.Rows[T]{}, kernel.Rows[T]{})
 	h.kept = [2]Stored{k, v}
 	return h
 }
 
-func (a Attention[T]) attend(dry *kernel.Dry, vec kernel.Kind, k, v Rows[T]) *Attender[T] {
+func (a Attention[T]) attend(dry *kernel.Dry, vec kernel.Kind, k, v kernel.Rows[T]) *Attender[T] {
 	var h *Attender[T]
 	if dry != nil {
 		h = kernel.Space[Attender[T]](dry)
@@ -202,7 +183,7 @@ func (a Attention[T]) attend(dry *kernel.Dry, vec kernel.Kind, k, v Rows[T]) *At
 
 // Release returns the memory for other Attenders. h may not be used afterwards.
 func (h *Attender[T]) Release() {
-	h.k, h.v, h.kept = Rows[T]{}, Rows[T]{}, [2]Stored{} // the pool keeps no caller's memory alive
+	h.k, h.v, h.kept = kernel.Rows[T]{}, kernel.Rows[T]{}, [2]Stored{} // the pool keeps no caller's memory alive
 	if h.dry == nil {
 		attenders[T]().Put(h)
 	}
@@ -222,12 +203,12 @@ func (h *Attender[T]) Release() {
 // of 768 keys, starting at a multiple of 768, are computed separately, and joined in
 // order after the sink. In lanes q is scaled before being multiplied, otherwise the
 // scores are scaled.
-func (h *Attender[T]) Forward(q, out Rows[T], lse []T, with Terms[T], from, to int) {
+func (h *Attender[T]) Forward(q, out kernel.Rows[T], lse []T, with Terms[T], from, to int) {
 	if h.lanes.vec == kernel.Portable {
 		h.block.forward(h, q, out, lse, with, from, to)
 		return
 	}
-	h.lanes.forward(h.float32s(), h.k.float32s(), h.v.float32s(), &h.kept, q.float32s(), out.float32s(), kernel.Float32s(lse), with.float32s(), from, to)
+	h.lanes.forward(h.float32s(), h.k.Float32s(), h.v.Float32s(), &h.kept, q.Float32s(), out.Float32s(), kernel.Float32s(lse), with.float32s(), from, to)
 }
 
 // Backward sets dq[i] for from ≤ i < to, where from is as in Forward. It keeps the
@@ -241,7 +222,7 @@ func (h *Attender[T]) Forward(q, out Rows[T], lse []T, with Terms[T], from, to i
 //
 // Sums run from the first to the last, in blocks of 96 queries and keys in lanes, and of
 // 64 otherwise; see Forward.
-func (h *Attender[T]) Backward(q, out Rows[T], lse []T, dout Rows[T], dlse []T, dq Rows[T], bias Rows[T], from, to int) {
+func (h *Attender[T]) Backward(q, out kernel.Rows[T], lse []T, dout kernel.Rows[T], dlse []T, dq kernel.Rows[T], bias kernel.Rows[T], from, to int) {
 	if h.keys = 0; from >= to {
 		return
 	}
@@ -250,19 +231,19 @@ func (h *Attender[T]) Backward(q, out Rows[T], lse []T, dout Rows[T], dlse []T, 
 		h.block.backward(h, q, out, lse, dout, dlse, dq, bias, from, to)
 		return
 	}
-	h.lanes.backward(h.float32s(), h.k.float32s(), h.v.float32s(), q.float32s(), out.float32s(), kernel.Float32s(lse),
-		dout.float32s(), kernel.Float32s(dlse), dq.float32s(), bias.float32s(), from, to)
+	h.lanes.backward(h.float32s(), h.k.Float32s(), h.v.Float32s(), q.Float32s(), out.Float32s(), kernel.Float32s(lse),
+		dout.Float32s(), kernel.Float32s(dlse), dq.Float32s(), bias.Float32s(), from, to)
 }
 
 // AddTo adds the contributions kept by Backward to dk and dv or, if first is set, sets dk
 // and dv to them. Several parts add to the same dk and dv, and so do heads of queries
 // sharing a head of keys. The caller calls AddTo in a fixed order, whichever of them is
 // ready first.
-func (h *Attender[T]) AddTo(dk, dv Rows[T], first bool) {
+func (h *Attender[T]) AddTo(dk, dv kernel.Rows[T], first bool) {
 	if first {
 		for j := range h.dry.Times(h.R) {
-			clear(dk.row(j, h.D))
-			clear(dv.row(j, h.V))
+			clear(dk.Row(j, h.D))
+			clear(dv.Row(j, h.V))
 		}
 	}
 	if h.dry != nil {
@@ -272,7 +253,7 @@ func (h *Attender[T]) AddTo(dk, dv Rows[T], first bool) {
 		h.block.addTo(h, dk, dv)
 		return
 	}
-	h.lanes.addTo(h.D, h.V, h.keys, dk.float32s(), dv.float32s())
+	h.lanes.addTo(h.D, h.V, h.keys, dk.Float32s(), dv.Float32s())
 }
 
 func (h *Attender[T]) float32s() Attention[float32] {
@@ -280,14 +261,14 @@ func (h *Attender[T]) float32s() Attention[float32] {
 }
 
 func (t Terms[T]) float32s() Terms[float32] {
-	return Terms[float32]{t.Bias.float32s(), kernel.Float32s(t.Sinks), t.SinkStep}
+	return Terms[float32]{t.Bias.Float32s(), kernel.Float32s(t.Sinks), t.SinkStep}
 }
 
 // sink returns the score of query i that has no value.
 func (t *Terms[T]) sink(i int) T { return t.Sinks[i*t.SinkStep] }
 
 // Forward is Attender.Forward for all queries.
-func (a Attention[T]) Forward(q, k, v, out Rows[T], lse []T, with Terms[T]) {
+func (a Attention[T]) Forward(q, k, v, out kernel.Rows[T], lse []T, with Terms[T]) {
 	h := a.Attend(nil, k, v)
 	defer h.Release()
 	h.Forward(q, out, lse, with, 0, a.S)
@@ -295,7 +276,7 @@ func (a Attention[T]) Forward(q, k, v, out Rows[T], lse []T, with Terms[T]) {
 
 // Backward is Attender.Backward and AddTo for all queries, part by part. It adds to dk and
 // dv or, if first is set, sets them.
-func (a Attention[T]) Backward(q, k, v, out Rows[T], lse []T, dout Rows[T], dlse []T, dq, dk, dv, bias Rows[T], first bool) {
+func (a Attention[T]) Backward(q, k, v, out kernel.Rows[T], lse []T, dout kernel.Rows[T], dlse []T, dq, dk, dv, bias kernel.Rows[T], first bool) {
 	h := a.Attend(nil, k, v)
 	defer h.Release()
 	for n := range a.Parts() {

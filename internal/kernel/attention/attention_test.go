@@ -32,8 +32,8 @@ func forward[T kernel.Float](a attention, q, k, v []T) (out, lse []T) {
 	for b := range a.b {
 		for n := range a.n {
 			g := n / (a.n / a.m)
-			head[T](a).Forward(HeadOf(q, b, n, a.s, a.n, a.d), HeadOf(k, b, g, a.s, a.m, a.d), HeadOf(v, b, g, a.s, a.m, a.d),
-				HeadOf(out, b, n, a.s, a.n, a.d), lse[(b*a.n+n)*a.s:], Terms[T]{})
+			head[T](a).Forward(kernel.HeadOf(q, b, n, a.s, a.n, a.d), kernel.HeadOf(k, b, g, a.s, a.m, a.d), kernel.HeadOf(v, b, g, a.s, a.m, a.d),
+				kernel.HeadOf(out, b, n, a.s, a.n, a.d), lse[(b*a.n+n)*a.s:], Terms[T]{})
 		}
 	}
 	return out, lse
@@ -52,9 +52,9 @@ func backward[T kernel.Float](a attention, q, k, v, out, lse, dout, dlse []T) (d
 			if dlse != nil {
 				at = dlse[(b*a.n+n)*a.s:]
 			}
-			head[T](a).Backward(HeadOf(q, b, n, a.s, a.n, a.d), HeadOf(k, b, g, a.s, a.m, a.d), HeadOf(v, b, g, a.s, a.m, a.d),
-				HeadOf(out, b, n, a.s, a.n, a.d), lse[(b*a.n+n)*a.s:], HeadOf(dout, b, n, a.s, a.n, a.d), at,
-				HeadOf(dq, b, n, a.s, a.n, a.d), HeadOf(dk, b, g, a.s, a.m, a.d), HeadOf(dv, b, g, a.s, a.m, a.d), Rows[T]{}, n%(a.n/a.m) == 0)
+			head[T](a).Backward(kernel.HeadOf(q, b, n, a.s, a.n, a.d), kernel.HeadOf(k, b, g, a.s, a.m, a.d), kernel.HeadOf(v, b, g, a.s, a.m, a.d),
+				kernel.HeadOf(out, b, n, a.s, a.n, a.d), lse[(b*a.n+n)*a.s:], kernel.HeadOf(dout, b, n, a.s, a.n, a.d), at,
+				kernel.HeadOf(dq, b, n, a.s, a.n, a.d), kernel.HeadOf(dk, b, g, a.s, a.m, a.d), kernel.HeadOf(dv, b, g, a.s, a.m, a.d), kernel.Rows[T]{}, n%(a.n/a.m) == 0)
 		}
 	}
 	return dq, dk, dv
@@ -161,14 +161,14 @@ func attentionVectors() []kernel.Kind { return append(numbers.Vectors(), kernel.
 func allOf(vec kernel.Kind, h Attention[float32], q, k, v, dout, dlse []float32) (out, lse, dq, dk, dv []float32) {
 	n := len(q)
 	out, lse, dq, dk, dv = make([]float32, n), make([]float32, h.S), make([]float32, n), make([]float32, n), make([]float32, n)
-	of := func(x []float32) Rows[float32] { return Rows[float32]{x, h.D} }
+	of := func(x []float32) kernel.Rows[float32] { return kernel.Rows[float32]{X: x, Stride: h.D} }
 	w := h.attend(nil, vec, of(k), of(v))
 	w.Forward(of(q), of(out), lse, Terms[float32]{}, 0, h.S)
 	w.Release()
 	for p := range h.Parts() {
 		from, to := h.Part(p)
 		w := h.attend(nil, vec, of(k), of(v))
-		w.Backward(of(q), of(out), lse, of(dout), dlse, of(dq), Rows[float32]{}, from, to)
+		w.Backward(of(q), of(out), lse, of(dout), dlse, of(dq), kernel.Rows[float32]{}, from, to)
 		w.AddTo(of(dk), of(dv), p == 0)
 		w.Release()
 	}
@@ -216,18 +216,18 @@ func TestAttentionWhole(t *testing.T) {
 	r := rand.New(rand.NewPCG(39, 40))
 	n := h.S * h.D
 	q, k, v, dout := numbers.Normals[float32](r, n), numbers.Normals[float32](r, n), numbers.Normals[float32](r, n), numbers.Normals[float32](r, n)
-	of := func(x []float32) Rows[float32] { return Rows[float32]{x, h.D} }
+	of := func(x []float32) kernel.Rows[float32] { return kernel.Rows[float32]{X: x, Stride: h.D} }
 	out, lse, dq, dk, dv := allOf(kernel.VectorsOf[float32](), h, q, k, v, dout, nil)
 	o, l, gq, gk, gv := make([]float32, n), make([]float32, h.S), make([]float32, n), numbers.Normals[float32](r, n), numbers.Normals[float32](r, n)
 	h.Forward(of(q), of(k), of(v), of(o), l, Terms[float32]{})
-	h.Backward(of(q), of(k), of(v), of(o), l, of(dout), nil, of(gq), of(gk), of(gv), Rows[float32]{}, true)
+	h.Backward(of(q), of(k), of(v), of(o), l, of(dout), nil, of(gq), of(gk), of(gv), kernel.Rows[float32]{}, true)
 	for i, got := range [][]float32{o, l, gq, gk, gv} {
 		numbers.SameBits(t, []string{"out", "lse", "dq", "dk", "dv"}[i], got, [][]float32{out, lse, dq, dk, dv}[i])
 	}
 	for _, vec := range attentionVectors() {
 		w := h.attend(nil, vec, of(k), of(v))
-		w.Backward(of(q), of(out), lse, of(dout), nil, of(gq), Rows[float32]{}, 0, h.S)
-		w.Backward(of(q), of(out), lse, of(dout), nil, of(gq), Rows[float32]{}, 192, 192)
+		w.Backward(of(q), of(out), lse, of(dout), nil, of(gq), kernel.Rows[float32]{}, 0, h.S)
+		w.Backward(of(q), of(out), lse, of(dout), nil, of(gq), kernel.Rows[float32]{}, 192, 192)
 		w.AddTo(of(gk), of(gv), false)
 		w.Release()
 		numbers.SameBits(t, vec.String()+" dk", gk, dk)
@@ -242,7 +242,7 @@ func TestAttentionCuts(t *testing.T) {
 		for _, causal := range []bool{true, false} {
 			h := Attention[float32]{S: 500, R: 500, D: 16, V: 16, Scale: 0.25, Causal: causal}
 			q, k, v := numbers.Normals[float32](r, h.S*h.D), numbers.Normals[float32](r, h.S*h.D), numbers.Normals[float32](r, h.S*h.D)
-			of := func(x []float32) Rows[float32] { return Rows[float32]{x, h.D} }
+			of := func(x []float32) kernel.Rows[float32] { return kernel.Rows[float32]{X: x, Stride: h.D} }
 			out, lse, _, _, _ := allOf(vec, h, q, k, v, q, nil)
 			for pieces := 2; pieces < 12; pieces++ {
 				o, l := make([]float32, len(out)), make([]float32, len(lse))
@@ -356,10 +356,10 @@ func TestAttentionAllocates(t *testing.T) {
 	h := Attention[float32]{S: 400, R: 400, D: 24, V: 24, Scale: 0.2, Causal: true}
 	x := numbers.Normals[float32](rand.New(rand.NewPCG(37, 38)), h.S*h.D)
 	y, lse := make([]float32, len(x)), make([]float32, h.S)
-	of := func(x []float32) Rows[float32] { return Rows[float32]{x, h.D} }
+	of := func(x []float32) kernel.Rows[float32] { return kernel.Rows[float32]{X: x, Stride: h.D} }
 	if n := testing.AllocsPerRun(20, func() {
 		h.Forward(of(x), of(x), of(x), of(y), lse, Terms[float32]{})
-		h.Backward(of(x), of(x), of(x), of(y), lse, of(x), nil, of(y), of(y), of(y), Rows[float32]{}, true)
+		h.Backward(of(x), of(x), of(x), of(y), lse, of(x), nil, of(y), of(y), of(y), kernel.Rows[float32]{}, true)
 	}); n >= 1 {
 		t.Errorf("%v allocations, want none", n)
 	}
@@ -451,7 +451,7 @@ func BenchmarkAttention(b *testing.B) {
 		q, k, v, dout := problem[float32](a)
 		out, lse := forward(a, q, k, v)
 		dq, dk, dv := make([]float32, len(q)), make([]float32, len(q)), make([]float32, len(q))
-		of := func(x []float32) Rows[float32] { return HeadOf(x, 0, 0, a.s, 1, a.d) }
+		of := func(x []float32) kernel.Rows[float32] { return kernel.HeadOf(x, 0, 0, a.s, 1, a.d) }
 		flops := 4 * float64(a.s) * float64(a.s) * float64(a.d) // of two products
 		if a.causal {
 			flops /= 2
@@ -466,7 +466,7 @@ func BenchmarkAttention(b *testing.B) {
 		b.Run("backward/"+a.String(), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				head[float32](a).Backward(of(q), of(k), of(v), of(out), lse, of(dout), nil, of(dq), of(dk), of(dv), Rows[float32]{}, true)
+				head[float32](a).Backward(of(q), of(k), of(v), of(out), lse, of(dout), nil, of(dq), of(dk), of(dv), kernel.Rows[float32]{}, true)
 			}
 			b.ReportMetric(2.5*flops*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 		})
@@ -489,8 +489,8 @@ func BenchmarkAttentionToken(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				for h := range heads {
-					at := a.Attend(nil, HeadOf(k, 0, h, keys, heads, d), HeadOf(v, 0, h, keys, heads, d))
-					at.Forward(HeadOf(q, 0, h, 1, heads, d), HeadOf(out, 0, h, 1, heads, d), lse[h:h+1], Terms[float32]{}, 0, 1)
+					at := a.Attend(nil, kernel.HeadOf(k, 0, h, keys, heads, d), kernel.HeadOf(v, 0, h, keys, heads, d))
+					at.Forward(kernel.HeadOf(q, 0, h, 1, heads, d), kernel.HeadOf(out, 0, h, 1, heads, d), lse[h:h+1], Terms[float32]{}, 0, 1)
 					at.Release()
 				}
 			}

@@ -27,7 +27,7 @@ type blocks[T kernel.Float] struct {
 	slopes                           [attentionBlock]T // derivatives of a query's scores by the products of q and k
 }
 
-func (w *blocks[T]) forward(h *Attender[T], q, out Rows[T], lse []T, with Terms[T], from, to int) {
+func (w *blocks[T]) forward(h *Attender[T], q, out kernel.Rows[T], lse []T, with Terms[T], from, to int) {
 	const block = attentionBlock
 	// A dry run also visits the last but one of the blocks of queries: it is whole and,
 	// unlike the first, sees uncut keys.
@@ -46,7 +46,7 @@ func (w *blocks[T]) forward(h *Attender[T], q, out Rows[T], lse []T, with Terms[
 
 // span computes the sums over span k0 of the keys for the `in` queries from i0 on. The
 // result lies in w.
-func (w *blocks[T]) span(h *Attender[T], q Rows[T], with Terms[T], i0, in, k0 int) sums[T] {
+func (w *blocks[T]) span(h *Attender[T], q kernel.Rows[T], with Terms[T], i0, in, k0 int) sums[T] {
 	const block = attentionBlock
 	p, values := kernel.Take(h.dry, &w.p, block*block), kernel.Take(h.dry, &w.sums, block*h.V)
 	for i := range in {
@@ -57,7 +57,7 @@ func (w *blocks[T]) span(h *Attender[T], q Rows[T], with Terms[T], i0, in, k0 in
 	for j0 := max(h.since(i0), k0*span) / block * block; j0 < end; j0 = h.dry.Next(j0, block, end) {
 		jn := min(block, h.R-j0)
 		k, v := w.cells(h, 0, j0, jn), w.cells(h, 1, j0, jn)
-		w.work.Multiply(in, jn, h.D, q.from(i0), q.Stride, 1, k.X, 1, k.Stride, p, block, false)
+		w.work.Multiply(in, jn, h.D, q.From(i0).X, q.Stride, 1, k.X, 1, k.Stride, p, block, false)
 		cut := h.isCut(i0, in, j0, jn)
 		for i := range in {
 			lo, hi := h.seen(i0+i, j0, jn)
@@ -94,25 +94,25 @@ func (a *Attention[T]) isCut(i0, in, j0, jn int) bool {
 }
 
 // cells returns keys, or values if which is 1, from j0 on.
-func (w *blocks[T]) cells(h *Attender[T], which, j0, jn int) Rows[T] {
+func (w *blocks[T]) cells(h *Attender[T], which, j0, jn int) kernel.Rows[T] {
 	x, buf, d := h.k, &w.k, h.D
 	if which == 1 {
 		x, buf, d = h.v, &w.v, h.V
 	}
 	if !h.kept[which].some() {
-		return Rows[T]{x.from(j0), x.Stride}
+		return x.From(j0)
 	}
 	to := kernel.Take(h.dry, buf, attentionBlock*d)
 	if h.dry == nil {
 		h.kept[which].rows(kernel.Float32s(to), d, j0, jn, d)
 	}
-	return Rows[T]{to, d}
+	return kernel.Rows[T]{X: to, Stride: d}
 }
 
 // adjust scales the scores of query i for the keys from j on, caps them and adds the
 // bias. If slopes has elements, it is set to the derivative of a score by the product of
 // q and k.
-func (a *Attention[T]) adjust(scores []T, bias Rows[T], i, j int, slopes []T) {
+func (a *Attention[T]) adjust(scores []T, bias kernel.Rows[T], i, j int, slopes []T) {
 	for x := range scores {
 		scores[x] *= a.Scale
 	}
@@ -129,7 +129,7 @@ func (a *Attention[T]) adjust(scores []T, bias Rows[T], i, j int, slopes []T) {
 		}
 	}
 	if len(bias.X) > 0 {
-		add(scores, bias.from(i)[j:])
+		add(scores, bias.From(i).X[j:])
 	}
 }
 
@@ -148,22 +148,22 @@ func (w *blocks[T]) powers(scores []T, i int, scale T, sums []T) {
 	}
 }
 
-func (w *blocks[T]) backward(h *Attender[T], q, out Rows[T], lse []T, dout Rows[T], dlse []T, dq, bias Rows[T], from, to int) {
+func (w *blocks[T]) backward(h *Attender[T], q, out kernel.Rows[T], lse []T, dout kernel.Rows[T], dlse []T, dq, bias kernel.Rows[T], from, to int) {
 	const block = attentionBlock
 	p, ds := kernel.Take(h.dry, &w.p, block*block), kernel.Take(h.dry, &w.ds, block*block)
 	dk, dv, delta := kernel.Take(h.dry, &w.dk, h.R*h.D), kernel.Take(h.dry, &w.dv, h.R*h.V), kernel.Take(h.dry, &w.delta, to-from)
 	odd := h.Cap != 0 || len(bias.X) > 0
 	for i := from; i < from+h.dry.Times(to-from); i++ {
 		d := T(0)
-		o := out.row(i, h.V)
-		for x, y := range dout.row(i, h.V) {
+		o := out.Row(i, h.V)
+		for x, y := range dout.Row(i, h.V) {
 			d += T(y * o[x])
 		}
 		if dlse != nil {
 			d -= dlse[i]
 		}
 		delta[i-from] = d
-		clear(dq.row(i, h.D))
+		clear(dq.Row(i, h.D))
 	}
 	clear(dk[:h.dry.Times(h.keys*h.D)])
 	clear(dv[:h.dry.Times(h.keys*h.V)])
@@ -174,8 +174,8 @@ func (w *blocks[T]) backward(h *Attender[T], q, out Rows[T], lse []T, dout Rows[
 			if h.until(i0+in-1) <= j0 || h.since(i0) >= j0+jn {
 				continue
 			}
-			w.work.Multiply(in, jn, h.D, q.from(i0), q.Stride, 1, h.k.from(j0), 1, h.k.Stride, p, block, false)
-			w.work.Multiply(in, jn, h.V, dout.from(i0), dout.Stride, 1, h.v.from(j0), 1, h.v.Stride, ds, block, false)
+			w.work.Multiply(in, jn, h.D, q.From(i0).X, q.Stride, 1, h.k.From(j0).X, 1, h.k.Stride, p, block, false)
+			w.work.Multiply(in, jn, h.V, dout.From(i0).X, dout.Stride, 1, h.v.From(j0).X, 1, h.v.Stride, ds, block, false)
 			for i := range h.dry.Times(in) {
 				s, d := p[i*block:][:jn], ds[i*block:][:jn]
 				lo, hi := h.seen(i0+i, j0, jn)
@@ -200,17 +200,17 @@ func (w *blocks[T]) backward(h *Attender[T], q, out Rows[T], lse []T, dout Rows[
 					d[x] *= c
 				}
 			}
-			w.work.Multiply(jn, h.V, in, p, 1, block, dout.from(i0), dout.Stride, 1, kernel.From(dv, j0*h.V), h.V, true)
-			w.work.Multiply(jn, h.D, in, ds, 1, block, q.from(i0), q.Stride, 1, kernel.From(dk, j0*h.D), h.D, true)
-			w.work.Multiply(in, h.D, jn, ds, block, 1, h.k.from(j0), h.k.Stride, 1, dq.from(i0), dq.Stride, true)
+			w.work.Multiply(jn, h.V, in, p, 1, block, dout.From(i0).X, dout.Stride, 1, kernel.From(dv, j0*h.V), h.V, true)
+			w.work.Multiply(jn, h.D, in, ds, 1, block, q.From(i0).X, q.Stride, 1, kernel.From(dk, j0*h.D), h.D, true)
+			w.work.Multiply(in, h.D, jn, ds, block, 1, h.k.From(j0).X, h.k.Stride, 1, dq.From(i0).X, dq.Stride, true)
 		}
 	}
 }
 
-func (w *blocks[T]) addTo(h *Attender[T], dk, dv Rows[T]) {
+func (w *blocks[T]) addTo(h *Attender[T], dk, dv kernel.Rows[T]) {
 	for j := range h.keys {
-		add(dk.row(j, h.D), w.dk[j*h.D:])
-		add(dv.row(j, h.V), w.dv[j*h.V:])
+		add(dk.Row(j, h.D), w.dk[j*h.D:])
+		add(dv.Row(j, h.V), w.dv[j*h.V:])
 	}
 }
 

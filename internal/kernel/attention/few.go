@@ -79,17 +79,17 @@ func (w *lanes) takeFew(b laneBlock) {
 }
 
 // fewQueries is queries for few queries.
-func (w *lanes) fewQueries(b laneBlock, q Rows[float32]) {
+func (w *lanes) fewQueries(b laneBlock, q kernel.Rows[float32]) {
 	qt := w.qt[:b.D*b.few]
 	for i := range b.n {
-		for d, x := range q.row(b.first+i, b.D) {
+		for d, x := range q.Row(b.first+i, b.D) {
 			qt[d*b.few+i] = b.Scale * x
 		}
 	}
 }
 
 // fewSpan is spanOf for few queries.
-func (w *lanes) fewSpan(b laneBlock, k, v Rows[float32], kept *[2]Stored, bias Rows[float32], k0 int) sums[float32] {
+func (w *lanes) fewSpan(b laneBlock, k, v kernel.Rows[float32], kept *[2]Stored, bias kernel.Rows[float32], k0 int) sums[float32] {
 	x := b.sums(w.spanTop[:], w.spanTotal[:], w.sums)
 	clear(x.values)
 	s := &w.few
@@ -107,22 +107,22 @@ func (w *lanes) fewSpan(b laneBlock, k, v Rows[float32], kept *[2]Stored, bias R
 }
 
 // fewBlock adds the n keys from j on, all of one block, to x, except their largest scores.
-func (w *lanes) fewBlock(b laneBlock, k, v Rows[float32], kept *[2]Stored, bias Rows[float32], j, n int, x sums[float32]) {
+func (w *lanes) fewBlock(b laneBlock, k, v kernel.Rows[float32], kept *[2]Stored, bias kernel.Rows[float32], j, n int, x sums[float32]) {
 	s, p, whole := &w.few, w.p[:b.few*laneKeys], n&^(kernel.Lanes-1)
 	s.q, s.pstride, s.deep, s.rows, s.keys = at(w.qt, 0), 4*laneKeys, b.D/4, b.n, n
 	if kept[0].some() {
 		kept[0].rows(w.k, b.D, j, n, b.D)
 		kept[1].rows(w.v, b.V, j, n, b.V)
-		w.fewScores(b, Rows[float32]{w.k[:laneKeys*b.D], b.D}, p, kernel.RoundUp(n, kernel.Lanes))
-		v = Rows[float32]{w.v, b.V}
+		w.fewScores(b, kernel.Rows[float32]{X: w.k[:laneKeys*b.D], Stride: b.D}, p, kernel.RoundUp(n, kernel.Lanes))
+		v = kernel.Rows[float32]{X: w.v, Stride: b.V}
 	} else {
-		v.X = v.from(j)
-		w.fewScores(b, Rows[float32]{k.from(j), k.Stride}, p, whole)
+		v = v.From(j)
+		w.fewScores(b, k.From(j), p, whole)
 		if whole < n { // the last group is copied to whole rows
 			for i := whole; i < n; i++ {
-				copy(w.k[(i-whole)*b.D:][:b.D], k.row(j+i, b.D))
+				copy(w.k[(i-whole)*b.D:][:b.D], k.Row(j+i, b.D))
 			}
-			w.fewScores(b, Rows[float32]{w.k[:kernel.Lanes*b.D], b.D}, p[whole:], kernel.Lanes)
+			w.fewScores(b, kernel.Rows[float32]{X: w.k[:kernel.Lanes*b.D], Stride: b.D}, p[whole:], kernel.Lanes)
 		}
 	}
 	w.fewAdjust(b, p, bias, j, n)
@@ -140,7 +140,7 @@ func (w *lanes) fewBlock(b laneBlock, k, v Rows[float32], kept *[2]Stored, bias 
 }
 
 // fewScores sets the rows of p to the products of all queries with n keys, whole groups of 16.
-func (w *lanes) fewScores(b laneBlock, k Rows[float32], p []float32, n int) {
+func (w *lanes) fewScores(b laneBlock, k kernel.Rows[float32], p []float32, n int) {
 	if n == 0 {
 		return
 	}
@@ -151,7 +151,7 @@ func (w *lanes) fewScores(b laneBlock, k Rows[float32], p []float32, n int) {
 }
 
 // fewAdjust is adjust for few queries.
-func (w *lanes) fewAdjust(b laneBlock, p []float32, bias Rows[float32], j, n int) {
+func (w *lanes) fewAdjust(b laneBlock, p []float32, bias kernel.Rows[float32], j, n int) {
 	for i := range b.n {
 		row := p[i*laneKeys:][:n]
 		if b.Cap != 0 {
@@ -160,7 +160,7 @@ func (w *lanes) fewAdjust(b laneBlock, p []float32, bias Rows[float32], j, n int
 			vector.Scale(w.vec, row, b.Cap)
 		}
 		if len(bias.X) > 0 {
-			for r, x := range bias.from(b.first + i)[j:][:n] {
+			for r, x := range bias.From(b.first + i).X[j:][:n] {
 				row[r] += x
 			}
 		}

@@ -149,7 +149,7 @@ func (b *laneBlock) seen(j0, n, c int) int {
 }
 
 // forward is Attender.Forward.
-func (w *lanes) forward(a Attention[float32], k, v Rows[float32], kept *[2]Stored, q, out Rows[float32], lse []float32, with Terms[float32], from, to int) {
+func (w *lanes) forward(a Attention[float32], k, v kernel.Rows[float32], kept *[2]Stored, q, out kernel.Rows[float32], lse []float32, with Terms[float32], from, to int) {
 	once := to-from <= laneQueries // no other block of queries reads the copies of keys
 	for i0 := from; i0 < to; i0 += laneQueries {
 		b := w.blockAt(a, i0, to)
@@ -178,7 +178,7 @@ func (w *lanes) forward(a Attention[float32], k, v Rows[float32], kept *[2]Store
 }
 
 // span computes the sums for Attender.Span.
-func (w *lanes) span(a Attention[float32], k, v Rows[float32], kept *[2]Stored, q Rows[float32], with Terms[float32], from, to, k0 int) sums[float32] {
+func (w *lanes) span(a Attention[float32], k, v kernel.Rows[float32], kept *[2]Stored, q kernel.Rows[float32], with Terms[float32], from, to, k0 int) sums[float32] {
 	b := w.blockAt(a, from, to)
 	w.take(b)
 	w.queries(b, q)
@@ -207,13 +207,13 @@ func (w *lanes) take(b laneBlock) {
 }
 
 // queries sets w.qt to the scaled queries of a block.
-func (w *lanes) queries(b laneBlock, q Rows[float32]) {
+func (w *lanes) queries(b laneBlock, q kernel.Rows[float32]) {
 	if b.few > 0 {
 		w.fewQueries(b, q)
 		return
 	}
 	qt := w.qt[:b.D*b.width]
-	w.columns(qt, b.width, q.from(b.first), b.n, b.D, q.Stride)
+	w.columns(qt, b.width, q.From(b.first).X, b.n, b.D, q.Stride)
 	w.scaleRows(qt, 0, qt, 0, 1, len(qt), b.Scale)
 }
 
@@ -225,7 +225,7 @@ func (b *laneBlock) spans() (first, end int) {
 }
 
 // spanOf computes the sums over span k0 of the keys for the block. The result lies in w.
-func (w *lanes) spanOf(b laneBlock, k, v Rows[float32], kept *[2]Stored, bias Rows[float32], k0 int, once bool) sums[float32] {
+func (w *lanes) spanOf(b laneBlock, k, v kernel.Rows[float32], kept *[2]Stored, bias kernel.Rows[float32], k0 int, once bool) sums[float32] {
 	if b.few > 0 {
 		return w.fewSpan(b, k, v, kept, bias, k0)
 	}
@@ -252,7 +252,7 @@ func (w *lanes) spanOf(b laneBlock, k, v Rows[float32], kept *[2]Stored, bias Ro
 
 // softmax adds the block of keys from j0 on to the block's sums. keys and values begin
 // with key j0.
-func (w *lanes) softmax(b laneBlock, keys, values, p []float32, bias Rows[float32], j0 int) {
+func (w *lanes) softmax(b laneBlock, keys, values, p []float32, bias kernel.Rows[float32], j0 int) {
 	jn := min(laneKeys, b.keys()-j0)
 	group := b.group()
 	for c := 0; c < b.width; c += group {
@@ -279,7 +279,7 @@ func (w *lanes) softmax(b laneBlock, keys, values, p []float32, bias Rows[float3
 
 // adjust caps the scores of cn columns from c on and the n keys from j0 on, adding the
 // bias. If slopes is not nil, it is set to the derivative of the cap.
-func (w *lanes) adjust(b laneBlock, p, slopes []float32, bias Rows[float32], j0, c, cn, n int) {
+func (w *lanes) adjust(b laneBlock, p, slopes []float32, bias kernel.Rows[float32], j0, c, cn, n int) {
 	for r := 0; b.Cap != 0 && r < n; r++ {
 		row := p[r*b.width+c:][:cn]
 		vector.Scale(w.vec, row, 1/b.Cap)
@@ -292,7 +292,7 @@ func (w *lanes) adjust(b laneBlock, p, slopes []float32, bias Rows[float32], j0,
 		vector.Scale(w.vec, row, b.Cap)
 	}
 	for i := c; len(bias.X) > 0 && i < min(c+cn, b.n); i++ {
-		for r, x := range bias.from(b.first + i)[j0:][:n] {
+		for r, x := range bias.From(b.first + i).X[j0:][:n] {
 			p[r*b.width+i] += x
 		}
 	}
@@ -386,7 +386,7 @@ func oddRow(x []float32) bool {
 }
 
 // finish writes the block's results to out and lse. It changes x.
-func (w *lanes) finish(b laneBlock, x sums[float32], out Rows[float32], lse []float32) {
+func (w *lanes) finish(b laneBlock, x sums[float32], out kernel.Rows[float32], lse []float32) {
 	if b.few > 0 {
 		x.finish(b.n, b.V, out, lse, b.first)
 		return
@@ -403,5 +403,5 @@ func (w *lanes) finish(b laneBlock, x sums[float32], out Rows[float32], lse []fl
 		}
 		w.set.divide((*byte)(unsafe.Pointer(s)))
 	}
-	w.rowsOf(out.from(b.first), out.Stride, x.values, b.width, b.n, b.V)
+	w.rowsOf(out.From(b.first).X, out.Stride, x.values, b.width, b.n, b.V)
 }

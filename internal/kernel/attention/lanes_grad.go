@@ -8,7 +8,7 @@ import (
 )
 
 // backward is Attender.Backward.
-func (w *lanes) backward(a Attention[float32], k, v, q, out Rows[float32], lse []float32, dout Rows[float32], dlse []float32, dq, bias Rows[float32], from, to int) {
+func (w *lanes) backward(a Attention[float32], k, v, q, out kernel.Rows[float32], lse []float32, dout kernel.Rows[float32], dlse []float32, dq, bias kernel.Rows[float32], from, to int) {
 	wide, broad := kernel.RoundUp(a.D, kernel.Lanes), kernel.RoundUp(a.V, kernel.Lanes)
 	begun := 0 // number of rows of dk and dv holding sums
 	for i0 := from; i0 < to; i0 += laneQueries {
@@ -30,8 +30,8 @@ func (w *lanes) backward(a Attention[float32], k, v, q, out Rows[float32], lse [
 		clear(dv[begun*broad : max(padded, begun)*broad])
 		begun = max(b.keys(), begun) // products write to the rows after it, up to a whole tile
 
-		w.copyRows(qn, q.from(i0), q.Stride, b.n, a.D, a.Scale)
-		w.copyRows(gn, dout.from(i0), dout.Stride, b.n, a.V, 1)
+		w.copyRows(qn, q.From(i0).X, q.Stride, b.n, a.D, a.Scale)
+		w.copyRows(gn, dout.From(i0).X, dout.Stride, b.n, a.V, 1)
 		w.columns(qt, b.width, qn, b.n, a.D, wide)
 		w.columns(gt, b.width, gn, b.n, a.V, broad)
 		for i := range b.n {
@@ -41,7 +41,7 @@ func (w *lanes) backward(a Attention[float32], k, v, q, out Rows[float32], lse [
 				sum = -sum // powers are 0
 			}
 			s.lse[i%kernel.Lanes] = sum
-			d := rowDot(gn[i*broad:][:a.V], out.row(i0+i, a.V))
+			d := rowDot(gn[i*broad:][:a.V], out.Row(i0+i, a.V))
 			if dlse != nil {
 				d -= dlse[i0+i]
 			}
@@ -52,13 +52,13 @@ func (w *lanes) backward(a Attention[float32], k, v, q, out Rows[float32], lse [
 			w.grad(b, keys[j0*wide:], values[j0*broad:], p, ds, bias, j0)
 		}
 		w.scaleRows(sums, 0, sums, 0, 1, len(sums), a.Scale)
-		w.rowsOf(dq.from(i0), dq.Stride, sums, b.width, b.n, a.D)
+		w.rowsOf(dq.From(i0).X, dq.Stride, sums, b.width, b.n, a.D)
 	}
 }
 
 // grad adds the contributions of the keys from j0 on and the block's queries to each
 // other's cotangents. k and v begin with the key j0.
-func (w *lanes) grad(b laneBlock, k, v, p, ds []float32, bias Rows[float32], j0 int) {
+func (w *lanes) grad(b laneBlock, k, v, p, ds []float32, bias kernel.Rows[float32], j0 int) {
 	jn := min(laneKeys, b.keys()-j0)
 	group := b.group()
 	for c := 0; c < b.width; c += group {
@@ -121,9 +121,9 @@ func rowDot(x, y []float32) float32 {
 }
 
 // addTo is Attender.AddTo.
-func (w *lanes) addTo(d, v, keys int, dk, dv Rows[float32]) {
+func (w *lanes) addTo(d, v, keys int, dk, dv kernel.Rows[float32]) {
 	for _, x := range [2]struct {
-		to   Rows[float32]
+		to   kernel.Rows[float32]
 		from []float32
 		d    int
 	}{{dk, w.dk, d}, {dv, w.dv, v}} {
@@ -135,7 +135,7 @@ func (w *lanes) addTo(d, v, keys int, dk, dv Rows[float32]) {
 			w.rows = laneRows{}
 		}
 		for j := 0; whole < x.d && j < keys; j++ {
-			add(x.to.row(j, x.d)[whole:], x.from[j*wide+whole:])
+			add(x.to.Row(j, x.d)[whole:], x.from[j*wide+whole:])
 		}
 	}
 }

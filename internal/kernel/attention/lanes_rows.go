@@ -36,7 +36,7 @@ func (w *lanes) multiply(f *[groupVecs]func(*byte), c []float32, cs int, a []flo
 // pack returns the keys and values from j0 on, the beginning of a block, as rows filling
 // whole vectors. It copies the first n keys and values to w.k and w.v, except rows
 // already copied or, if once is set, only the rows of the block.
-func (w *lanes) pack(a Attention[float32], k, v Rows[float32], kept *[2]Stored, j0, n int, once bool) (keys, values []float32) {
+func (w *lanes) pack(a Attention[float32], k, v kernel.Rows[float32], kept *[2]Stored, j0, n int, once bool) (keys, values []float32) {
 	wide, broad := kernel.RoundUp(a.D, kernel.Lanes), kernel.RoundUp(a.V, kernel.Lanes)
 	rows := kernel.RoundUp(a.R, 8)
 	if once {
@@ -63,10 +63,10 @@ func (w *lanes) pack(a Attention[float32], k, v Rows[float32], kept *[2]Stored, 
 
 // copyBlock copies n keys and values from j on to the rows of keys and values, recording
 // whether the values have an Inf or a NaN.
-func (w *lanes) copyBlock(a Attention[float32], k, v Rows[float32], kept *[2]Stored, keys, values []float32, j, n int) {
+func (w *lanes) copyBlock(a Attention[float32], k, v kernel.Rows[float32], kept *[2]Stored, keys, values []float32, j, n int) {
 	if !kept[0].some() {
-		w.copyRows(keys, k.from(j), k.Stride, n, a.D, 1)
-		w.odd[j/laneKeys] = w.copyRows(values, v.from(j), v.Stride, n, a.V, 1)
+		w.copyRows(keys, k.From(j).X, k.Stride, n, a.D, 1)
+		w.odd[j/laneKeys] = w.copyRows(values, v.From(j).X, v.Stride, n, a.V, 1)
 		return
 	}
 	wide, broad := kernel.RoundUp(a.D, kernel.Lanes), kernel.RoundUp(a.V, kernel.Lanes)

@@ -21,9 +21,9 @@ type kit[T kernel.Float] struct {
 	bias, sinks         []T
 }
 
-func (c kit[T]) terms() Terms[T] { return Terms[T]{Rows[T]{c.bias, c.R}, c.sinks, 1} }
+func (c kit[T]) terms() Terms[T] { return Terms[T]{kernel.Rows[T]{X: c.bias, Stride: c.R}, c.sinks, 1} }
 
-func rowsOf[T kernel.Float](x []T, d int) Rows[T] { return Rows[T]{x, d} }
+func rowsOf[T kernel.Float](x []T, d int) kernel.Rows[T] { return kernel.Rows[T]{X: x, Stride: d} }
 
 func kitOf[T kernel.Float](a Attention[T], bias, sinks bool, seed uint64) kit[T] {
 	r := rand.New(rand.NewPCG(seed, 5))
@@ -315,7 +315,7 @@ func TestAttentionStored(t *testing.T) {
 		want, _ := w.run(kernel.VectorsOf[float32]())
 		for _, vec := range attentionVectors() {
 			out, lse := make([]float32, len(want)), make([]float32, c.S)
-			h := c.attend(nil, vec, Rows[float32]{}, Rows[float32]{})
+			h := c.attend(nil, vec, kernel.Rows[float32]{}, kernel.Rows[float32]{})
 			h.kept = [2]Stored{{k, 64, 128}, {v, 0, 32}}
 			h.Forward(rowsOf(c.q, 64), rowsOf(out, 32), lse, Terms[float32]{}, 0, c.S)
 			h.Release()

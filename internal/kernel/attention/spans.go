@@ -114,7 +114,7 @@ func (a *Attention[T]) sumsIn(x []T, n int) sums[T] { return sums[T]{x[:n], x[n:
 
 // Span sets result to the sums over span k of the keys for the queries `from` to `to`-1,
 // without their sinks; see Join.
-func (h *Attender[T]) Span(q Rows[T], with Terms[T], from, to, k int, result []T) {
+func (h *Attender[T]) Span(q kernel.Rows[T], with Terms[T], from, to, k int, result []T) {
 	with.Sinks = nil
 	set := h.sumsIn(result, to-from)
 	if h.lanes.vec == kernel.Portable {
@@ -122,14 +122,14 @@ func (h *Attender[T]) Span(q Rows[T], with Terms[T], from, to, k int, result []T
 		set.set(to-from, h.V, &x)
 		return
 	}
-	x := h.lanes.span(h.float32s(), h.k.float32s(), h.v.float32s(), &h.kept, q.float32s(), with.float32s(), from, to, k)
+	x := h.lanes.span(h.float32s(), h.k.Float32s(), h.v.Float32s(), &h.kept, q.Float32s(), with.float32s(), from, to, k)
 	(&sums[float32]{kernel.Float32s(set.top), kernel.Float32s(set.total), kernel.Float32s(set.values), 1, to - from}).set(to-from, h.V, &x)
 }
 
 // Join sets out[i] and lse[i] for from ≤ i < to, with the same bits as Forward. parts are
 // the consecutive results of Span for all spans of Spans; room has as many elements as
 // one.
-func (a Attention[T]) Join(parts, room []T, out Rows[T], lse []T, with Terms[T], from, to int) {
+func (a Attention[T]) Join(parts, room []T, out kernel.Rows[T], lse []T, with Terms[T], from, to int) {
 	n := to - from
 	all, size := a.sumsIn(room, n), a.SpanSums(n)
 	all.begin(n, a.V, with, from)
@@ -142,14 +142,14 @@ func (a Attention[T]) Join(parts, room []T, out Rows[T], lse []T, with Terms[T],
 }
 
 // finish sets out and lse of n queries from query i on.
-func (s *sums[T]) finish(n, v int, out Rows[T], lse []T, i int) {
+func (s *sums[T]) finish(n, v int, out kernel.Rows[T], lse []T, i int) {
 	for x := range n {
 		total := s.total[x]
 		lse[i+x] = s.top[x] + T(math.Log(float64(total)))
 		if total == 0 {
 			total = 1 // no keys: values are 0
 		}
-		row := out.row(i+x, v)
+		row := out.Row(i+x, v)
 		for d := range row {
 			row[d] = s.values[x*s.row+d*s.element] / total
 		}

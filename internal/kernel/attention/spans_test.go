@@ -105,9 +105,9 @@ func TestAttentionOfFew(t *testing.T) {
 				kernels := func(vec kernel.Kind, n int) (out, lse []float32) {
 					few := c
 					few.S = n
-					h := few.attend(nil, vec, Rows[float32]{}, Rows[float32]{})
+					h := few.attend(nil, vec, kernel.Rows[float32]{}, kernel.Rows[float32]{})
 					if kind == graph.F32 {
-						h.k, h.v = Rows[float32]{array.Data[float32](k)[d:], 2 * d}, Rows[float32]{array.Data[float32](x)[v:], 3 * v}
+						h.k, h.v = kernel.Rows[float32]{X: array.Data[float32](k)[d:], Stride: 2 * d}, kernel.Rows[float32]{X: array.Data[float32](x)[v:], Stride: 3 * v}
 					} else {
 						h.kept = [2]Stored{{k, d, 2 * d}, {x, v, 3 * v}}
 					}

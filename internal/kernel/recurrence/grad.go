@@ -6,24 +6,24 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
 
-// GradRoom returns the number of elements of scratch memory that Backward needs for n rows.
-func (h Head) GradRoom(n int) int {
+// GradScratch returns the number of elements of scratch memory for Backward with n rows.
+func (h Head) GradScratch(n int) int {
 	c := h.block()
 	blocks := (n + c - 1) / c
-	return h.Room() + blocks*h.K*h.V + c*(2*c+4*h.K+3*h.V)
+	return h.Scratch() + blocks*h.K*h.V + c*(2*c+4*h.K+3*h.V)
 }
 
 // Backward computes the cotangents of n rows of a head, from those of the results and that of the state after
 // the last row. state[K,V] is that before the first row. dstate is replaced by its cotangent. The cotangents of
 // queries and keys are added to grads, because heads of values share them; the others are set.
-func Backward[T kernel.Float](h Head, n int, in In[T], state []T, dout Rows[T], dstate []T, grads In[T], room []T) {
+func Backward[T kernel.Float](h Head, n int, in In[T], state []T, dout kernel.Rows[T], dstate []T, grads In[T], room []T) {
 	c := h.block()
 	take := func(n int) []T {
 		s := room[:n:n]
 		room = room[n:]
 		return s
 	}
-	work := take(h.Room())
+	work := take(h.Scratch())
 	size, blocks := h.K*h.V, (n+c-1)/c
 	states := take(blocks * size) // at the starts of blocks
 	for i := range blocks {
@@ -33,12 +33,14 @@ func Backward[T kernel.Float](h Head, n int, in In[T], state []T, dout Rows[T], 
 			continue
 		}
 		copy(s, states[(i-1)*size:][:size])
-		b := newBlock(h, c, in.from((i-1)*c), work)
+		b := block[T]{Head: h, n: c, c: c, in: in.from((i - 1) * c)}
+		b.open(work)
 		b.updates(s)
 		b.advance(s)
 	}
 	for i := blocks - 1; i >= 0; i-- {
-		b := newBlock(h, min(c, n-i*c), in.from(i*c), work)
+		b := block[T]{Head: h, n: min(c, n-i*c), c: c, in: in.from(i * c)}
+		b.open(work)
 		b.updates(states[i*size:][:size])
 		b.backward(states[i*size:][:size], dout.From(i*c), dstate, grads.from(i*c), room)
 	}
@@ -49,7 +51,7 @@ func Backward[T kernel.Float](h Head, n int, in In[T], state []T, dout Rows[T], 
 // A row's exp(c) stands wherever its query does, and where its key reads: in L as row i, and with the state. Its
 // exp(-c) stands where its key is read: in L and A as column j, and in the block's last state. So the cotangent of
 // c is the query's times the query, and the reading key's, minus the read key's, times the key.
-func (b *block[T]) backward(state []T, dout Rows[T], dstate []T, grads In[T], room []T) {
+func (b *block[T]) backward(state []T, dout kernel.Rows[T], dstate []T, grads In[T], room []T) {
 	n, c, k, v := b.n, b.c, b.K, b.V
 	take := func(n int) []T {
 		s := room[:n:n]
@@ -59,7 +61,7 @@ func (b *block[T]) backward(state []T, dout Rows[T], dstate []T, grads In[T], ro
 	dl, da := take(c*c), take(c*c)
 	dq, reading, kept, scaled := take(c*k), take(c*k), take(c*k), take(c*k)
 	du, dr, decayed := take(c*v), take(c*v), take(c*v)
-	q, key, d := b.in.Queries, b.in.Keys, b.decays()
+	q, key, d := b.in.Queries, b.in.Keys, b.Decays()
 	vec := kernel.VectorsOf[T]()
 	clear(reading[:n*k])
 
@@ -79,7 +81,7 @@ func (b *block[T]) backward(state []T, dout Rows[T], dstate []T, grads In[T], ro
 	for i := range n {
 		row := kept[i*k:][:k]
 		b.scale(row, row, b.after[i*d:][:d])
-		b.addProducts(total, row, key.row(i, k), 1)
+		b.addProducts(total, row, key.Row(i, k), 1)
 	}
 	b.decay(dstate) // of the state before the block
 	for i := range k {
@@ -87,9 +89,9 @@ func (b *block[T]) backward(state []T, dout Rows[T], dstate []T, grads In[T], ro
 	}
 	decays := grads.Decays
 	for i := range n {
-		clear(decays.row(i, d))
+		clear(decays.Row(i, d))
 	}
-	vector.Add(decays.row(n-1, d), decays.row(n-1, d), total)
+	vector.Add(decays.Row(n-1, d), decays.Row(n-1, d), total)
 
 	if b.Delta {
 		// (I + β L) u = β (v - exp(c) k S): dr is the cotangent of rest times β, and decayed is -dr.
@@ -98,13 +100,13 @@ func (b *block[T]) backward(state []T, dout Rows[T], dstate []T, grads In[T], ro
 			to := min(from+solved, n)
 			gemm.Multiply(to-from, v, n-to, kernel.From(b.l, to*c+from), 1, c, kernel.From(decayed, to*v), v, 1, dr[from*v:], v, true)
 			for j := to - 1; j >= from; j-- {
-				rate, row, less := b.in.Rates.row(j, 1)[0], dr[j*v:][:v], decayed[j*v:][:v]
+				rate, row, less := b.in.Rates.Row(j, 1)[0], dr[j*v:][:v], decayed[j*v:][:v]
 				for i := j + 1; i < to; i++ {
 					vector.AddScaled(row, row, decayed[i*v:][:v], b.l[i*c+j])
 				}
-				grads.Rates.row(j, 1)[0] = T(vector.Dot(row, b.rest[j*v:][:v]))
+				grads.Rates.Row(j, 1)[0] = T(vector.Dot(row, b.rest[j*v:][:v]))
 				vector.Scale(vec, row, rate)
-				copy(grads.Values.row(j, v), row)
+				copy(grads.Values.Row(j, v), row)
 				copy(less, row)
 				vector.Scale(vec, less, -1)
 			}
@@ -117,27 +119,27 @@ func (b *block[T]) backward(state []T, dout Rows[T], dstate []T, grads In[T], ro
 		gemm.Multiply(k, v, n, b.decayed, 1, k, decayed, v, 1, dstate, v, true)
 	} else {
 		for i := range n {
-			copy(grads.Values.row(i, v), du[i*v:][:v])
+			copy(grads.Values.Row(i, v), du[i*v:][:v])
 		}
 	}
 	for i := range n {
-		b.scale(scaled[i*k:][:k], q.row(i, k), b.factors[i*d:][:d])
+		b.scale(scaled[i*k:][:k], q.Row(i, k), b.factors[i*d:][:d])
 	}
 	gemm.Multiply(k, v, n, scaled, 1, k, dout.X, dout.Stride, 1, dstate, v, true)
 	b.pairsBackward(dl, da, dq, reading, kept)
 
 	for i := range n {
-		vector.Add(grads.Queries.row(i, k), grads.Queries.row(i, k), dq[i*k:][:k])
-		keys := grads.Keys.row(i, k)
+		vector.Add(grads.Queries.Row(i, k), grads.Queries.Row(i, k), dq[i*k:][:k])
+		keys := grads.Keys.Row(i, k)
 		vector.Add(keys, keys, reading[i*k:][:k])
 		vector.Add(keys, keys, kept[i*k:][:k])
-		row := decays.row(i, d)
-		b.addProducts(row, dq[i*k:][:k], q.row(i, k), 1)
-		b.addProducts(row, reading[i*k:][:k], key.row(i, k), 1)
-		b.addProducts(row, kept[i*k:][:k], key.row(i, k), -1)
+		row := decays.Row(i, d)
+		b.addProducts(row, dq[i*k:][:k], q.Row(i, k), 1)
+		b.addProducts(row, reading[i*k:][:k], key.Row(i, k), 1)
+		b.addProducts(row, kept[i*k:][:k], key.Row(i, k), -1)
 	}
 	for i := n - 2; i >= 0; i-- { // c is a sum of decays
-		vector.Add(decays.row(i, d), decays.row(i, d), decays.row(i+1, d))
+		vector.Add(decays.Row(i, d), decays.Row(i, d), decays.Row(i+1, d))
 	}
 }
 
@@ -159,15 +161,15 @@ func (b *block[T]) pairsBackward(dl, da, dq, reading, kept []T) {
 	if b.Channels {
 		one := b.row[:k]
 		b.eachPair(func(i, j int, gamma []T) {
-			vector.Mul(one, key.row(j, k), gamma)
+			vector.Mul(one, key.Row(j, k), gamma)
 			vector.AddScaled(dq[i*k:][:k], dq[i*k:][:k], one, da[i*c+j])
 			read := kept[j*k:][:k]
-			for d, x := range q.row(i, k) {
+			for d, x := range q.Row(i, k) {
 				read[d] += T(da[i*c+j] * x * gamma[d])
 			}
 			if b.Delta && j < i {
 				vector.AddScaled(reading[i*k:][:k], reading[i*k:][:k], one, dl[i*c+j])
-				for d, x := range key.row(i, k) {
+				for d, x := range key.Row(i, k) {
 					read[d] += T(dl[i*c+j] * x * gamma[d])
 				}
 			}

@@ -6,17 +6,6 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
 
-// Rows are the rows of one head: row i begins at element i·Stride of X.
-type Rows[T kernel.Float] struct {
-	X      []T
-	Stride int
-}
-
-// From returns the rows from row i on.
-func (r Rows[T]) From(i int) Rows[T] { return Rows[T]{kernel.From(r.X, i*r.Stride), r.Stride} }
-
-func (r Rows[T]) row(i, n int) []T { return r.X[i*r.Stride:][:n] }
-
 // Head has the sizes of a head.
 type Head struct {
 	K, V     int  // elements of a key, and of a value
@@ -25,7 +14,7 @@ type Head struct {
 }
 
 // In are the rows of the arguments. Rates, β, are there for the delta rule.
-type In[T kernel.Float] struct{ Queries, Keys, Values, Decays, Rates Rows[T] }
+type In[T kernel.Float] struct{ Queries, Keys, Values, Decays, Rates kernel.Rows[T] }
 
 func (x In[T]) from(i int) In[T] {
 	return In[T]{x.Queries.From(i), x.Keys.From(i), x.Values.From(i), x.Decays.From(i), x.Rates.From(i)}
@@ -42,31 +31,32 @@ func (h Head) block() int {
 	return 64
 }
 
-// decays returns the number of decays of a row.
-func (h Head) decays() int {
+// Decays returns the number of decays of a row.
+func (h Head) Decays() int {
 	if h.Channels {
 		return h.K
 	}
 	return 1
 }
 
-// Room returns the number of elements of scratch memory that Forward needs.
-func (h Head) Room() int {
+// Scratch returns the number of elements of scratch memory for Forward.
+func (h Head) Scratch() int {
 	c := h.block()
-	return c*(3*h.decays()+3*h.K+3*h.V+3*c) + h.K + h.V
+	return c*(3*h.Decays()+3*h.K+3*h.V+3*c) + h.K + h.V
 }
 
 // Forward computes n rows of a head. state[K,V] is that before the first row, and is set to that
 // after the last one.
-func Forward[T kernel.Float](h Head, n int, in In[T], state []T, out Rows[T], room []T) {
+func Forward[T kernel.Float](h Head, n int, in In[T], state []T, out kernel.Rows[T], room []T) {
 	if n <= few {
 		for i := range n {
-			step(h, in.from(i), state, out.row(i, h.V), room)
+			step(h, in.from(i), state, out.Row(i, h.V), room)
 		}
 		return
 	}
 	for at := 0; at < n; at += h.block() {
-		b := newBlock(h, min(h.block(), n-at), in.from(at), room)
+		b := block[T]{Head: h, n: min(h.block(), n-at), c: h.block(), in: in.from(at)}
+		b.open(room)
 		b.updates(state)
 		b.results(state, out.From(at))
 		b.advance(state)
@@ -76,8 +66,8 @@ func Forward[T kernel.Float](h Head, n int, in In[T], state []T, out Rows[T], ro
 // step computes one row.
 func step[T kernel.Float](h Head, in In[T], state, out, room []T) {
 	k, n := h.K, h.V
-	q, key, factors, u := in.Queries.X, in.Keys.X, room[:h.decays()], room[h.decays():][:n]
-	vector.Exp(factors, in.Decays.X[:h.decays()])
+	q, key, factors, u := in.Queries.X, in.Keys.X, room[:h.Decays()], room[h.Decays():][:n]
+	vector.Exp(factors, in.Decays.X[:h.Decays()])
 	vec := kernel.VectorsOf[T]()
 	if clear(u); h.Delta {
 		for i := range k {
@@ -121,14 +111,15 @@ type block[T kernel.Float] struct {
 	row     []T // K+V elements
 }
 
-func newBlock[T kernel.Float](h Head, n int, in In[T], room []T) *block[T] {
-	b := &block[T]{Head: h, n: n, c: h.block(), in: in}
+// open computes what does not depend on the state, in scratch memory.
+func (b *block[T]) open(room []T) {
+	h, n, in := b.Head, b.n, b.in
 	take := func(n int) []T {
 		s := room[:n:n]
 		room = room[n:]
 		return s
 	}
-	d := h.decays()
+	d := h.Decays()
 	b.each, b.factors, b.after = take(b.c*d), take(b.c*d), take(b.c*d)
 	b.gamma, b.l, b.a = take(b.c*b.c), take(b.c*b.c), take(b.c*b.c)
 	b.decayed, b.left, b.between = take(b.c*h.K), take(b.c*h.K), take(b.c*h.K)
@@ -136,7 +127,7 @@ func newBlock[T kernel.Float](h Head, n int, in In[T], room []T) *block[T] {
 	b.row = take(h.K + h.V)
 	line := func(x []T, i int) []T { return x[i*d:][:d] }
 	for i := range n {
-		vector.Exp(line(b.each, i), in.Decays.row(i, d))
+		vector.Exp(line(b.each, i), in.Decays.Row(i, d))
 		if copy(line(b.factors, i), line(b.each, i)); i > 0 {
 			vector.Mul(line(b.factors, i), line(b.factors, i), line(b.factors, i-1))
 		}
@@ -147,12 +138,11 @@ func newBlock[T kernel.Float](h Head, n int, in In[T], room []T) *block[T] {
 		vector.Mul(line(b.after, i), line(b.after, i+1), line(b.each, i+1))
 	}
 	for i := range n {
-		key := in.Keys.row(i, h.K)
+		key := in.Keys.Row(i, h.K)
 		b.scale(b.decayed[i*h.K:][:h.K], key, line(b.factors, i))
 		b.scale(b.left[i*h.K:][:h.K], key, line(b.after, i))
 	}
 	b.pairs()
-	return b
 }
 
 // scale sets y = x·factors, which are one or as many as x.
@@ -173,11 +163,11 @@ func (b *block[T]) pairs() {
 		clear(b.a[:b.n*b.c])
 		key := b.row[:b.K]
 		b.eachPair(func(i, j int, gamma []T) {
-			vector.Mul(key, k.row(j, b.K), gamma)
+			vector.Mul(key, k.Row(j, b.K), gamma)
 			if j < i && b.Delta {
-				b.l[i*b.c+j] = T(vector.Dot(k.row(i, b.K), key))
+				b.l[i*b.c+j] = T(vector.Dot(k.Row(i, b.K), key))
 			}
-			b.a[i*b.c+j] = T(vector.Dot(q.row(i, b.K), key))
+			b.a[i*b.c+j] = T(vector.Dot(q.Row(i, b.K), key))
 		})
 		return
 	}
@@ -224,7 +214,7 @@ func (b *block[T]) updates(state []T) {
 	v := b.in.Values
 	if !b.Delta {
 		for i := range b.n {
-			copy(b.u[i*b.V:][:b.V], v.row(i, b.V))
+			copy(b.u[i*b.V:][:b.V], v.Row(i, b.V))
 		}
 		return
 	}
@@ -238,9 +228,9 @@ func (b *block[T]) updates(state []T) {
 				vector.AddScaled(rest, rest, b.u[j*b.V:][:b.V], b.l[i*b.c+j])
 			}
 			vector.Add(rest, rest, b.read[i*b.V:][:b.V])
-			vector.Sub(rest, v.row(i, b.V), rest)
+			vector.Sub(rest, v.Row(i, b.V), rest)
 			copy(u, rest)
-			vector.Scale(kernel.VectorsOf[T](), u, b.in.Rates.row(i, 1)[0])
+			vector.Scale(kernel.VectorsOf[T](), u, b.in.Rates.Row(i, 1)[0])
 		}
 	}
 }
@@ -250,10 +240,10 @@ func (b *block[T]) updates(state []T) {
 const solved = 16
 
 // results computes o.
-func (b *block[T]) results(state []T, out Rows[T]) {
+func (b *block[T]) results(state []T, out kernel.Rows[T]) {
 	q, query := b.in.Queries, b.decayed // whose keys are read already
 	for i := range b.n {
-		b.scale(query[i*b.K:][:b.K], q.row(i, b.K), b.factors[i*b.decays():][:b.decays()])
+		b.scale(query[i*b.K:][:b.K], q.Row(i, b.K), b.factors[i*b.Decays():][:b.Decays()])
 	}
 	gemm.Multiply(b.n, b.V, b.K, query, b.K, 1, state, b.V, 1, out.X, out.Stride, false)
 	gemm.Multiply(b.n, b.V, b.n, b.a, b.c, 1, b.u, b.V, 1, out.X, out.Stride, true)
@@ -267,7 +257,7 @@ func (b *block[T]) advance(state []T) {
 
 // decay multiplies the state by the block's factors.
 func (b *block[T]) decay(state []T) {
-	d := b.decays()
+	d := b.Decays()
 	last := b.factors[(b.n-1)*d:][:d]
 	for i := range b.K {
 		vector.Scale(kernel.VectorsOf[T](), state[i*b.V:][:b.V], last[i%d])

@@ -7,17 +7,19 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/internal/kernel"
 )
 
 // plain computes rows by the formulas, one after another, and with dout their cotangents.
 func plain(h Head, n int, in In[float64], state, dout, dstate []float64, grads In[float64]) (out []float64) {
 	at := func(s []float64, i, j int) *float64 { return &s[i*h.V+j] }
-	decay := func(t, i int) float64 { return math.Exp(in.Decays.row(t, h.decays())[i%h.decays()]) }
+	decay := func(t, i int) float64 { return math.Exp(in.Decays.Row(t, h.Decays())[i%h.Decays()]) }
 	out = make([]float64, n*h.V)
 	before, after, us, rests := make([][]float64, n), make([][]float64, n), make([][]float64, n), make([][]float64, n)
 	s := append([]float64{}, state...)
 	for t := range n {
-		q, k, v := in.Queries.row(t, h.K), in.Keys.row(t, h.K), in.Values.row(t, h.V)
+		q, k, v := in.Queries.Row(t, h.K), in.Keys.Row(t, h.K), in.Values.Row(t, h.V)
 		for i := range h.K {
 			for j := range h.V {
 				*at(s, i, j) *= decay(t, i)
@@ -32,7 +34,7 @@ func plain(h Head, n int, in In[float64], state, dout, dstate []float64, grads I
 				for i := range h.K {
 					rest[j] -= *at(s, i, j) * k[i]
 				}
-				u[j] = rest[j] * in.Rates.row(t, 1)[0]
+				u[j] = rest[j] * in.Rates.Row(t, 1)[0]
 			}
 		}
 		us[t], rests[t] = u, rest
@@ -49,30 +51,30 @@ func plain(h Head, n int, in In[float64], state, dout, dstate []float64, grads I
 		return out
 	}
 	for t := n - 1; t >= 0; t-- {
-		q, k := in.Queries.row(t, h.K), in.Keys.row(t, h.K)
+		q, k := in.Queries.Row(t, h.K), in.Keys.Row(t, h.K)
 		du := make([]float64, h.V)
 		for i := range h.K {
 			for j := range h.V {
-				grads.Queries.row(t, h.K)[i] += *at(after[t], i, j) * dout[t*h.V+j]
+				grads.Queries.Row(t, h.K)[i] += *at(after[t], i, j) * dout[t*h.V+j]
 				*at(dstate, i, j) += q[i] * dout[t*h.V+j]
 				du[j] += *at(dstate, i, j) * k[i]
-				grads.Keys.row(t, h.K)[i] += *at(dstate, i, j) * us[t][j]
+				grads.Keys.Row(t, h.K)[i] += *at(dstate, i, j) * us[t][j]
 			}
 		}
 		for j := range h.V {
 			if h.Delta {
-				grads.Rates.row(t, 1)[0] += du[j] * rests[t][j]
-				du[j] *= in.Rates.row(t, 1)[0]
+				grads.Rates.Row(t, 1)[0] += du[j] * rests[t][j]
+				du[j] *= in.Rates.Row(t, 1)[0]
 				for i := range h.K {
 					*at(dstate, i, j) -= k[i] * du[j]
-					grads.Keys.row(t, h.K)[i] -= *at(before[t], i, j) * du[j]
+					grads.Keys.Row(t, h.K)[i] -= *at(before[t], i, j) * du[j]
 				}
 			}
-			grads.Values.row(t, h.V)[j] = du[j]
+			grads.Values.Row(t, h.V)[j] = du[j]
 		}
 		for i := range h.K {
 			for j := range h.V {
-				grads.Decays.row(t, h.decays())[i%h.decays()] += *at(dstate, i, j) * *at(before[t], i, j)
+				grads.Decays.Row(t, h.Decays())[i%h.Decays()] += *at(dstate, i, j) * *at(before[t], i, j)
 				*at(dstate, i, j) *= decay(t, i)
 			}
 		}
@@ -82,25 +84,25 @@ func plain(h Head, n int, in In[float64], state, dout, dstate []float64, grads I
 
 type random struct{ *rand.Rand }
 
-func (r random) rows(n, width, stride int, lo, hi float64) Rows[float64] {
+func (r random) rows(n, width, stride int, lo, hi float64) kernel.Rows[float64] {
 	x := make([]float64, n*stride+width)
 	for i := range x {
 		x[i] = lo + (hi-lo)*r.Float64()
 	}
-	return Rows[float64]{x, stride}
+	return kernel.Rows[float64]{X: x, Stride: stride}
 }
 
 func (r random) in(h Head, n int, least float64) In[float64] {
 	return In[float64]{r.rows(n, h.K, h.K+3, -1, 1), r.rows(n, h.K, 2*h.K, -1/math.Sqrt(float64(h.K)), 1/math.Sqrt(float64(h.K))),
-		r.rows(n, h.V, h.V+1, -1, 1), r.rows(n, h.decays(), h.decays(), least, 0), r.rows(n, 1, 2, 0, 1)}
+		r.rows(n, h.V, h.V+1, -1, 1), r.rows(n, h.Decays(), h.Decays(), least, 0), r.rows(n, 1, 2, 0, 1)}
 }
 
-func narrow[T float32 | float64](x Rows[float64]) Rows[T] {
+func narrow[T float32 | float64](x kernel.Rows[float64]) kernel.Rows[T] {
 	y := make([]T, len(x.X))
 	for i, v := range x.X {
 		y[i] = T(v)
 	}
-	return Rows[T]{y, x.Stride}
+	return kernel.Rows[T]{X: y, Stride: x.Stride}
 }
 
 func narrowIn[T float32 | float64](x In[float64]) In[T] {
@@ -124,20 +126,22 @@ func check[T float32 | float64](t *testing.T, h Head, n int, least, tolerance fl
 	r := random{rand.New(rand.NewPCG(uint64(n), 3))}
 	in := r.in(h, n, least)
 	state, dout, dstate := r.rows(h.K, h.V, h.V, -1, 1).X[:h.K*h.V], r.rows(n, h.V, h.V, -1, 1), r.rows(h.K, h.V, h.V, -1, 1).X[:h.K*h.V]
-	s := narrow[T](Rows[float64]{X: state}).X
-	out, room := Rows[T]{make([]T, n*(h.V+2)), h.V + 2}, make([]T, h.Room())
+	s := narrow[T](kernel.Rows[float64]{X: state}).X
+	out, room := kernel.Rows[T]{X: make([]T, n*(h.V+2)), Stride: h.V + 2}, make([]T, h.Scratch())
 	Forward(h, n, narrowIn[T](in), s, out, room)
 	last := append([]float64{}, state...)
 	want := plain(h, n, in, last, nil, nil, In[float64]{})
 	near(t, "out", tight(out, n, h.V), want, tolerance)
 	near(t, "state", s, last, tolerance)
 
-	zero := func(width int) Rows[float64] { return Rows[float64]{make([]float64, n*width), width} }
-	grads := In[float64]{zero(h.K), zero(h.K), zero(h.V), zero(h.decays()), zero(1)}
-	ds := narrow[T](Rows[float64]{X: dstate}).X
+	zero := func(width int) kernel.Rows[float64] {
+		return kernel.Rows[float64]{X: make([]float64, n*width), Stride: width}
+	}
+	grads := In[float64]{zero(h.K), zero(h.K), zero(h.V), zero(h.Decays()), zero(1)}
+	ds := narrow[T](kernel.Rows[float64]{X: dstate}).X
 	got := narrowIn[T](grads)
-	room = make([]T, h.GradRoom(n))
-	Backward(h, n, narrowIn[T](in), narrow[T](Rows[float64]{X: state}).X, narrow[T](dout), ds, got, room)
+	room = make([]T, h.GradScratch(n))
+	Backward(h, n, narrowIn[T](in), narrow[T](kernel.Rows[float64]{X: state}).X, narrow[T](dout), ds, got, room)
 	plain(h, n, in, state, dout.X, dstate, grads)
 	near(t, "dstate", ds, dstate, tolerance)
 	near(t, "dq", got.Queries.X, grads.Queries.X, tolerance)
@@ -150,7 +154,7 @@ func check[T float32 | float64](t *testing.T, h Head, n int, least, tolerance fl
 }
 
 // tight returns n rows one after another.
-func tight[T float32 | float64](x Rows[T], n, width int) (all []T) {
+func tight[T float32 | float64](x kernel.Rows[T], n, width int) (all []T) {
 	for i := range n {
 		all = append(all, x.X[i*x.Stride:][:width]...)
 	}
@@ -176,11 +180,11 @@ func TestAgainstLoops(t *testing.T) {
 func TestCut(t *testing.T) {
 	h, n := Head{16, 16, false, true}, 150
 	in := random{rand.New(rand.NewPCG(5, 3))}.in(h, n, -0.2)
-	room := make([]float64, h.Room())
-	whole, state := Rows[float64]{make([]float64, n*h.V), h.V}, make([]float64, h.K*h.V)
+	room := make([]float64, h.Scratch())
+	whole, state := kernel.Rows[float64]{X: make([]float64, n*h.V), Stride: h.V}, make([]float64, h.K*h.V)
 	Forward(h, n, in, state, whole, room)
 	for _, cut := range []int{1, 4, 5, 64, 149} {
-		out, s := Rows[float64]{make([]float64, n*h.V), h.V}, make([]float64, h.K*h.V)
+		out, s := kernel.Rows[float64]{X: make([]float64, n*h.V), Stride: h.V}, make([]float64, h.K*h.V)
 		Forward(h, cut, in, s, out, room)
 		Forward(h, n-cut, in.from(cut), s, out.From(cut), room)
 		near(t, fmt.Sprint("cut at ", cut), out.X, whole.X, 1e-13)
@@ -189,12 +193,30 @@ func TestCut(t *testing.T) {
 	require.NotZero(t, state[0])
 }
 
+// Blocks and rows allocate nothing.
+func TestAllocates(t *testing.T) {
+	for _, h := range []Head{{16, 16, false, true}, {16, 16, true, true}, {16, 8, false, false}} {
+		n := 70
+		r := random{rand.New(rand.NewPCG(5, 3))}
+		in, grads, dout := narrowIn[float32](r.in(h, n, -0.2)), narrowIn[float32](r.in(h, n, -1)), narrow[float32](r.rows(n, h.V, h.V, -1, 1))
+		out, room := narrow[float32](r.rows(n, h.V, h.V, -1, 1)), make([]float32, h.GradScratch(n))
+		s, ds := make([]float32, h.K*h.V), make([]float32, h.K*h.V)
+		if got := testing.AllocsPerRun(3, func() {
+			Forward(h, 1, in, s, out, room)
+			Forward(h, n, in, s, out, room)
+			Backward(h, n, in, s, dout, ds, grads, room)
+		}); got > 0 {
+			t.Errorf("%v: %v allocations", h, got)
+		}
+	}
+}
+
 func BenchmarkForward(b *testing.B) {
 	for _, h := range []Head{{128, 128, false, true}, {128, 128, true, true}, {128, 64, false, false}} {
 		for _, n := range []int{1, 512} {
 			b.Run(fmt.Sprint(h, n), func(b *testing.B) {
 				in := narrowIn[float32](random{rand.New(rand.NewPCG(5, 3))}.in(h, n, -0.2))
-				room, out, s := make([]float32, h.Room()), Rows[float32]{make([]float32, n*h.V), h.V}, make([]float32, h.K*h.V)
+				room, out, s := make([]float32, h.Scratch()), kernel.Rows[float32]{X: make([]float32, n*h.V), Stride: h.V}, make([]float32, h.K*h.V)
 				for b.Loop() {
 					Forward(h, n, in, s, out, room)
 				}
@@ -211,7 +233,7 @@ func BenchmarkBackward(b *testing.B) {
 			r := random{rand.New(rand.NewPCG(5, 3))}
 			in, dout := narrowIn[float32](r.in(h, n, -0.2)), narrow[float32](r.rows(n, h.V, h.V, -1, 1))
 			grads := narrowIn[float32](r.in(h, n, -1))
-			room, s, ds := make([]float32, h.GradRoom(n)), make([]float32, h.K*h.V), make([]float32, h.K*h.V)
+			room, s, ds := make([]float32, h.GradScratch(n)), make([]float32, h.K*h.V), make([]float32, h.K*h.V)
 			for b.Loop() {
 				Backward(h, n, in, s, dout, ds, grads, room)
 			}
