@@ -131,7 +131,7 @@ func (p recurrenceOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, erro
 	return grads[:count], nil
 }
 
-// recurrenceFactors returns the factors: batch 0 and heads 1 may be split. keys are those of q and k. See placeHeads.
+// factors returns the factors: batch 0 and heads 1 may be split. keys are the factors of q and k. See placeHeads.
 func (p recurrenceOp) factors(c *sharding.Context, keys []int, cotangents bool) sharding.Factors {
 	values, state := []int{0, sharding.Whole, 1, sharding.Whole}, []int{0, 1, sharding.Whole, sharding.Whole}
 	rows := []int{0, sharding.Whole, 1}
@@ -290,13 +290,11 @@ func (p recurrenceGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
 
 // VJP differentiates the formula, which goes row by row.
 func (p recurrenceGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
-	var failed error
-	grads, err := differentiate(e, ct, func(in []*graph.Value) []*graph.Value {
+	return differentiate(e, ct, func(in []*graph.Value) []*graph.Value {
 		args, cts := append(in[:5:5], in[7:]...), in[5:7]
 		grads, err := differentiate(&graph.Eqn{In: args, Out: cts}, cts, recurrenceOp(p).formula)
 		if err != nil {
-			failed = err
-			return in[:1]
+			graph.Fail("%v", err)
 		}
 		_, _, count := recurrenceOp(p).optional(5)
 		if p.Lengths {
@@ -304,10 +302,6 @@ func (p recurrenceGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, 
 		}
 		return grads[:count]
 	})
-	if failed != nil {
-		return nil, failed
-	}
-	return grads, err
 }
 
 // formula returns out and the last state, with simple primitives, row by row.

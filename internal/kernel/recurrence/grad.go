@@ -13,9 +13,10 @@ func (h Head) GradScratch(n int) int {
 	return h.Scratch() + blocks*h.K*h.V + c*(2*c+4*h.K+3*h.V)
 }
 
-// Backward computes the cotangents of n rows of a head, from those of the results and that of the state after
-// the last row. state[K,V] is that before the first row. dstate is replaced by its cotangent. The cotangents of
-// queries and keys are added to grads, because heads of values share them; the others are set.
+// Backward computes the cotangents of n rows of a head from dout, the cotangents of the results, and dstate, the
+// cotangent of the state after the last row. state[K,V] is the state before the first row; dstate becomes its
+// cotangent. The cotangents of queries and keys are added to grads, because value heads share them. The others are
+// written.
 func Backward[T kernel.Float](h Head, n int, in In[T], state []T, dout kernel.Rows[T], dstate []T, grads In[T], room []T) {
 	c := h.block()
 	take := func(n int) []T {
@@ -48,9 +49,9 @@ func Backward[T kernel.Float](h Head, n int, in In[T], state []T, dout kernel.Ro
 
 // backward computes the cotangents of a block with the state before it.
 //
-// A row's exp(c) stands wherever its query does, and where its key reads: in L as row i, and with the state. Its
-// exp(-c) stands where its key is read: in L and A as column j, and in the block's last state. So the cotangent of
-// c is the query's times the query, and the reading key's, minus the read key's, times the key.
+// A row's factor exp(c) multiplies its query, and its key where the key reads: in row i of L, and in the product with
+// the state. exp(-c) multiplies its key where the key is read: in column j of L and A, and in the block's last state.
+// The cotangent of c is therefore dq·q + dk·k over reading keys, minus dk·k over keys being read.
 func (b *block[T]) backward(state []T, dout kernel.Rows[T], dstate []T, grads In[T], room []T) {
 	n, c, k, v := b.n, b.c, b.K, b.V
 	take := func(n int) []T {
@@ -154,7 +155,7 @@ func (b *block[T]) addProducts(sum, x, y []T, sign T) {
 	}
 }
 
-// pairsBackward adds what L and A give to the cotangents of queries, of keys that read and of keys that are read.
+// pairsBackward adds the contributions of L and A to the cotangents of queries, of reading keys and of keys being read.
 func (b *block[T]) pairsBackward(dl, da, dq, reading, kept []T) {
 	n, c, k := b.n, b.c, b.K
 	q, key := b.in.Queries, b.in.Keys

@@ -45,8 +45,8 @@ func (h Head) Scratch() int {
 	return c*(3*h.Decays()+3*h.K+3*h.V+3*c) + h.K + h.V
 }
 
-// Forward computes n rows of a head. state[K,V] is that before the first row, and is set to that
-// after the last one.
+// Forward computes n rows of a head. state[K,V] is the state before the first row, and becomes the state after the
+// last one.
 func Forward[T kernel.Float](h Head, n int, in In[T], state []T, out kernel.Rows[T], room []T) {
 	if n <= few {
 		for i := range n {
@@ -91,7 +91,7 @@ func step[T kernel.Float](h Head, in In[T], state, out, room []T) {
 	}
 }
 
-// block is the work on up to 64 rows; see the package. Names are those of the formulas.
+// block is the work on up to 64 rows. Its fields are named as in the package's formulas.
 type block[T kernel.Float] struct {
 	Head
 	n, c int // rows, and the stride of matrices of pairs of rows
@@ -111,7 +111,7 @@ type block[T kernel.Float] struct {
 	row     []T // K+V elements
 }
 
-// open computes what does not depend on the state, in scratch memory.
+// open computes the parts of a block that do not depend on the state, in scratch memory.
 func (b *block[T]) open(room []T) {
 	h, n, in := b.Head, b.n, b.in
 	take := func(n int) []T {
@@ -241,7 +241,7 @@ const solved = 16
 
 // results computes o.
 func (b *block[T]) results(state []T, out kernel.Rows[T]) {
-	q, query := b.in.Queries, b.decayed // whose keys are read already
+	q, query := b.in.Queries, b.decayed // the decayed keys are no longer needed
 	for i := range b.n {
 		b.scale(query[i*b.K:][:b.K], q.Row(i, b.K), b.factors[i*b.Decays():][:b.Decays()])
 	}
