@@ -14,6 +14,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
@@ -119,6 +120,24 @@ func TestComposedRowInvariance(t *testing.T) {
 		}
 		compare(p, q)
 		compare(full, one)
+	}
+}
+
+// A recurrence without a state begins with zeros, of f32 for rows of 16 bits.
+func TestRecurrenceWithoutState(t *testing.T) {
+	for _, d := range []graph.DType{graph.F32, graph.BF16} {
+		p, err := graph.Trace("p", func(tr *graph.Tracer) []*graph.Value {
+			q, v, g := tr.Input("q", d, 2, 7, 1, 4), tr.Input("v", d, 2, 7, 2, 3), tr.Input("g", d, 2, 7, 2)
+			out, last := primitives.Recurrence(q, q, v, g, primitives.RecurrenceParams{})
+			again, same := primitives.Recurrence(q, q, v, g, primitives.RecurrenceParams{State: primitives.Full(tr, 0, graph.F32, 2, 2, 4, 3)})
+			return []*graph.Value{out, last, again, same}
+		})
+		require.NoError(t, err)
+		require.Equal(t, graph.F32, p.Out[1].Type.DType)
+		got, err := gomoe.Run(t.Context(), p, gomoe.Config{}, row{in: gens{"g": uniform(-1, 0)}}.inputs(p, 3))
+		require.NoError(t, err)
+		require.True(t, array.Equal(got[0], got[2]))
+		require.True(t, array.Equal(got[1], got[3]))
 	}
 }
 

@@ -41,17 +41,16 @@ type RecurrenceParams struct {
 //	S = S + k[b,t,m] uᵀ
 //	out[b,t,n] = Sᵀ q[b,t,m]
 //
-// With Rates it is the gated delta rule or, with a decay for each element, Kimi's delta attention. Without,
-// it is Mamba2, with C as q, B as k and dt·x as v, or linear attention with a fixed decay. Decays should not be above
-// 0. q, k and v have one float type; For bf16 and f16, decay, rates and state are f32, or of
-// that type. A row of out depends on the rows up to
-// it. One row or a few are computed one after another, and more in blocks of 64 or, for decays of elements, 16: results
-// agree within rounding however a sequence is cut.
+// With Rates it is the gated delta rule or, with a decay for each element, Kimi's delta attention. Without Rates it is
+// Mamba2, with C as q, B as k and dt·x as v, or linear attention with a fixed decay. Decays above 0 let the state grow.
+// q, k and v have one float type. For bf16 and f16, decay, Rates and State are f32 or of that type, and the state is f32
+// if State is nil. Up to 4 rows are computed one after another, and more in blocks of 64, or of 16 if each element has a
+// decay. Results agree within rounding however a sequence is cut.
 func Recurrence(q, k, v, decay *graph.Value, p RecurrenceParams) (out, state *graph.Value) {
 	graph.Helper()
 	state = p.State
-	if state == nil && q != nil && v != nil && decay != nil && q.Rank() == 4 && v.Rank() == 4 {
-		state = Full(q.Tracer(), 0, decay.Type.DType, v.Dim(0), v.Dim(2), q.Dim(3), v.Dim(3))
+	if state == nil && q != nil && v != nil && q.Rank() == 4 && v.Rank() == 4 {
+		state = Full(q.Tracer(), 0, max(q.Type.DType, graph.F32), v.Dim(0), v.Dim(2), q.Dim(3), v.Dim(3))
 	}
 	op, args := recurrenceOp{Rates: p.Rates != nil, Lengths: p.Lengths != nil}, []*graph.Value{q, k, v, decay, state}
 	if op.Rates {
