@@ -187,6 +187,9 @@ func readOnly() map[string]string {
 
 		"internal/strictjson.options": "a sync.OnceValue: the rules of all texts, made once, as each text of a header with 50,000 tensors asks and their functions are cached",
 
+		"tokenizer/internal/pattern.properties": "a sync.OnceValue: the 400 names of Unicode's tables in the form compared, asked for every class of a pattern",
+		"tokenizer/internal/pattern.wordRunes":  "a sync.OnceValue: the ranges of \\w, joined once, as every escape of a pattern is compared with them",
+
 		"quant.iq2Grid": "the 256 vectors of a format; arrays are no constants",
 		"quant.iq3Grid": "the 256 vectors of a format; arrays are no constants",
 

@@ -124,8 +124,7 @@ func (c *compiler) node(n node) error {
 	case anchor:
 		i := inst{op: opAnchor, anchor: n.kind}
 		if n.kind == 'b' || n.kind == 'B' {
-			word, _ := named("word")
-			i.set = c.set(outsideClass(word))
+			i.set = c.set(outsideClass(wordRunes()))
 		}
 		c.emit(i)
 	case choice:

@@ -3,6 +3,7 @@ package pattern
 import (
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -145,7 +146,7 @@ func named(name string) (spans, bool) {
 	key := loose(name)
 	switch key {
 	case "word":
-		return tables(unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic), true
+		return wordRunes(), true
 	case "space":
 		return fromTable(unicode.White_Space), true
 	case "alpha", "alphabetic":
@@ -173,20 +174,26 @@ func named(name string) (spans, bool) {
 	case "any":
 		return spans{{0, unicode.MaxRune}}, true
 	}
-	for alias, of := range unicode.CategoryAliases {
-		if loose(alias) == key {
-			key = loose(of)
-		}
+	t, ok := properties()[key]
+	if !ok {
+		return nil, false
 	}
-	for _, all := range []map[string]*unicode.RangeTable{unicode.Categories, unicode.Scripts, unicode.Properties} {
-		for name, t := range all {
-			if loose(name) == key {
-				return fromTable(t), true
-			}
-		}
-	}
-	return nil, false
+	return fromTable(t), true
 }
+
+// properties returns Unicode's categories, scripts and properties by the loose forms of their names.
+var properties = sync.OnceValue(func() map[string]*unicode.RangeTable {
+	all := map[string]*unicode.RangeTable{}
+	for _, tables := range []map[string]*unicode.RangeTable{unicode.Properties, unicode.Scripts, unicode.Categories} {
+		for name, t := range tables {
+			all[loose(name)] = t
+		}
+	}
+	for alias, name := range unicode.CategoryAliases {
+		all[loose(alias)] = unicode.Categories[name]
+	}
+	return all
+})
 
 // loose returns a property's name in the form in which names are compared.
 func loose(name string) string {
@@ -196,16 +203,20 @@ func loose(name string) string {
 // outsideClass returns the runes of an escape outside of a class. There Oniguruma also counts the numbers ² ³ ¹ ¼ ½ ¾ as
 // characters of words.
 func outsideClass(s spans) spans {
-	word, _ := named("word")
 	numbers := spans{{0xb2, 0xb3}, {0xb9, 0xb9}, {0xbc, 0xbe}}
 	switch {
-	case slices.Equal(s, word):
+	case slices.Equal(s, wordRunes()):
 		return s.union(numbers)
-	case slices.Equal(s, word.negated()):
+	case len(s) == len(wordRunes().negated()) && slices.Equal(s.negated(), wordRunes()):
 		return s.intersection(numbers.negated())
 	}
 	return s
 }
+
+// wordRunes returns the runes of \w inside a class.
+var wordRunes = sync.OnceValue(func() spans {
+	return tables(unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic)
+})
 
 func tables(ts ...*unicode.RangeTable) spans {
 	var out spans
