@@ -77,12 +77,12 @@ func parseFile(data []byte, c object, model []byte) (*file, error) {
 	if err := strictjson.Unmarshal(data, &f); err != nil {
 		return nil, err
 	}
-	name, err := class(c, model, bytes.Contains(data, []byte(`"ByteLevel"`)))
-	if err != nil {
+	var err error
+	if f.class, err = class(c, model, bytes.Contains(data, []byte(`"ByteLevel"`))); err != nil {
 		return nil, err
 	}
 	if f.Model != nil && (f.Model.Type == "BPE" || f.Model.Type == "") {
-		if err := f.built(name, c); err != nil {
+		if err := f.built(c); err != nil {
 			return nil, fmt.Errorf("%s: %w", configName, err)
 		}
 	}
@@ -93,7 +93,7 @@ func parseFile(data []byte, c object, model []byte) (*file, error) {
 }
 
 // built replaces the steps that a class of transformers builds itself.
-func (f *file) built(name string, c object) error {
+func (f *file) built(c object) error {
 	var prefix, legacy *bool
 	for key, to := range map[string]**bool{"add_prefix_space": &prefix, "legacy": &legacy} {
 		if err := c.get(key, to); err != nil {
@@ -102,7 +102,7 @@ func (f *file) built(name string, c object) error {
 	}
 	plain, space := " ", "▁"
 	spaces := []*component{{Type: "Replace", Pattern: &patternJSON{String: &space}, Content: plain}, {Type: "ByteFallback"}, {Type: "Fuse"}}
-	k, ok := byteClasses()[name]
+	k, ok := byteClasses()[f.class]
 	switch {
 	case ok:
 		if f.Normalize = nil; k.compose {
@@ -118,12 +118,12 @@ func (f *file) built(name string, c object) error {
 		}
 		f.Split.Pretokenizers = append(f.Split.Pretokenizers, &component{Type: "ByteLevel", PrefixSpace: &first, Regex: &cut})
 		f.Decode = &component{Type: "ByteLevel"}
-	case name == "GemmaTokenizer":
+	case f.class == "GemmaTokenizer":
 		k.named = `{"unk_token": "<unk>", "bos_token": "<bos>", "eos_token": "<eos>", "pad_token": "<pad>", "mask_token": "<mask>"}`
 		f.Normalize = &component{Type: "Replace", Pattern: &patternJSON{String: &plain}, Content: space}
 		f.Split = &component{Type: "Split", Pattern: &patternJSON{String: &plain}, Behavior: "MergedWithPrevious"}
 		f.Decode = &component{Type: "Sequence", Decoders: spaces}
-	case name == "LlamaTokenizer":
+	case f.class == "LlamaTokenizer":
 		k.named = `{"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}`
 		scheme, cut := "never", false
 		if is(prefix, true) {

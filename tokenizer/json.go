@@ -25,7 +25,8 @@ type file struct {
 		Token json.RawMessage `json:"pad_token"`
 	} `json:"padding"`
 
-	named object // special tokens of the class in transformers, if no file names them
+	class string // in transformers
+	named object // special tokens of the class, if no file names them
 }
 
 type addedJSON struct {

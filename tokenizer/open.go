@@ -25,51 +25,44 @@ const FileName = "tokenizer.json"
 // added_tokens.json in the same folder define the tokens beginning and ending a text, and additional tokens. Every
 // error names the file and the mistake in it.
 func Open(path string) (*Tokenizer, error) {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		if path, err = source(path); err != nil {
-			return nil, fmt.Errorf("tokenizer: %w", err)
-		}
-	}
-	data, err := readSource(path)
-	if err != nil {
-		return nil, fmt.Errorf("tokenizer: %w", err)
-	}
-	t, err := opened(path, data)
+	t, _, _, err := open(path)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	return t, nil
 }
 
-// opened returns the tokenizer of a file with the given content, and of the other files in its folder.
-func opened(path string, data []byte) (*Tokenizer, error) {
+// open opens a tokenizer. It also returns the tokenizer.json that the tokenizer was built from, or the bytes of its
+// tokenizer.model.
+func open(path string) (t *Tokenizer, f *file, pieces []byte, err error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		if path, err = source(path); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	data, err := readSource(path)
+	if err != nil {
+		return nil, nil, nil, err
+	}
 	dir := filepath.Dir(path)
 	files, c, err := settingsIn(dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
-	if filepath.Base(path) == vocabName {
-		name, err := class(c, files[modelName], false)
-		if err != nil {
-			return nil, inFolder(dir, err)
-		}
-		if _, ok := byteClasses()[name]; !ok {
-			return nil, fmt.Errorf("%s: tokenizer_class %s, and no tokenizer.json that says how to cut words; want tokenizer.json, or one of the classes %s", path, name, strings.Join(slices.Sorted(maps.Keys(byteClasses())), ", "))
-		}
-	}
-	var t *Tokenizer
 	if filepath.Ext(path) == ".model" {
+		pieces = data
 		t, err = parsePieces(data)
-	} else {
-		var f *file
-		if f, err = parseFile(data, c, files[modelName]); err == nil {
+	} else if f, err = parseFile(data, c, files[modelName]); err == nil {
+		if _, ok := byteClasses()[f.class]; !ok && filepath.Base(path) == vocabName {
+			err = fmt.Errorf("tokenizer_class %s, and no tokenizer.json that says how to cut words; want tokenizer.json, or one of the classes %s", f.class, strings.Join(slices.Sorted(maps.Keys(byteClasses())), ", "))
+		} else {
 			t, err = f.build()
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return t, t.configured(dir, c, files)
+	return t, f, pieces, t.configured(dir, c, files)
 }
 
 // Names of the files of a tokenizer of byte pairs in older folders.

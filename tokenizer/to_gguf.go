@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -26,7 +25,7 @@ func ToGGUF(folder string, size int) (GGUF, error) {
 }
 
 func toGGUF(folder string, size int) (g GGUF, err error) {
-	t, err := Open(folder)
+	t, f, pieces, err := open(folder)
 	if err != nil {
 		return g, err
 	}
@@ -45,25 +44,10 @@ func toGGUF(folder string, size int) (g GGUF, err error) {
 	if int(t.named.Pad) >= size {
 		t.named.Pad = -1
 	}
-	path, err := source(folder)
-	if err != nil {
-		return g, err
-	}
-	data, err := readSource(path)
-	if err != nil {
-		return g, err
-	}
-	if filepath.Ext(path) == ".model" {
-		g, err = piecesToGGUF(data, t)
+	if f != nil {
+		g, err = f.toGGUF(t, size)
 	} else {
-		var files map[string][]byte
-		var c object
-		var f *file
-		if files, c, err = settingsIn(folder); err == nil {
-			if f, err = parseFile(data, c, files[modelName]); err == nil {
-				g, err = f.toGGUF(t, size)
-			}
-		}
+		g, err = piecesToGGUF(pieces, t)
 	}
 	if err != nil {
 		return g, err
