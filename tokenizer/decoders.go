@@ -353,25 +353,20 @@ func (j *joinStep) clone() step { return &joinStep{j.whole.clone(), j.further} }
 func (j *joinStep) bytes(s string, _ bool) (string, bool) { return " " + s, false }
 
 // cleanUpStep removes spaces before punctuation and English endings, in the text of all tokens. It holds back text
-// from the last space with which a replacement may begin.
+// from the last space with which a replacement may begin, until the longest ending could have followed.
 type cleanUpStep struct{ held string }
 
 func (c *cleanUpStep) text(s string, next sink) {
 	c.held += s
-	for at := len(c.held) - 1; at > 0; at-- {
+	at := len(c.held)
+	if last := strings.LastIndexByte(c.held, ' '); last >= 0 && at-last < len(" n't") {
 		// A space after another one, or after an apostrophe, may be the end of a replacement.
-		if c.held[at] == ' ' && c.held[at-1] != ' ' && c.held[at-1] != '\'' {
-			next.text(cleaned(c.held[:at]))
-			c.held = c.held[at:]
-			return
+		for at = last; at > 0 && (c.held[at] != ' ' || c.held[at-1] == ' ' || c.held[at-1] == '\''); {
+			at--
 		}
 	}
-	if !strings.HasPrefix(c.held, " ") {
-		if at := strings.IndexByte(c.held, ' '); at < 0 {
-			next.text(c.held)
-			c.held = ""
-		}
-	}
+	next.text(cleaned(c.held[:at]))
+	c.held = c.held[at:]
 }
 
 func (c *cleanUpStep) end(next sink) {}

@@ -54,6 +54,26 @@ func TestContinue(t *testing.T) {
 	}
 }
 
+// Spaces before punctuation are removed in a stream as in a whole text, and only text that further tokens can change is
+// held back.
+func TestCleanUp(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 50_000 {
+		var out, whole strings.Builder
+		c := chain{steps: []step{&cleanUpStep{}}, out: &out}
+		for range 1 + random.IntN(9) {
+			token := []string{" ", "  ", "'", " '", ".", " .", "n't", "ve", " s", "a", "long", "日本語"}[random.IntN(12)]
+			whole.WriteString(token)
+			c.push(token)
+			if !strings.Contains(whole.String()[max(0, whole.Len()-3):], " ") {
+				require.Equal(t, cleaned(whole.String()), out.String(), "%q", whole.String())
+			}
+		}
+		c.flush()
+		require.Equal(t, cleaned(whole.String()), out.String(), "%q", whole.String())
+	}
+}
+
 // Tokens within a text have their own bytes, which together are the text.
 func TestTokenBytes(t *testing.T) {
 	lines := readLines(t)
