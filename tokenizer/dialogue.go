@@ -407,47 +407,43 @@ func (h *habits) call(call *jinja.Dict) (*jinja.Dict, error) {
 // complete returns an error if the template omits a message with a role that it may not know or, if calls is set, the
 // calls of a message.
 func (d *dialogue) complete(h *habits, calls bool) error {
-	asked := map[int]string{} // marks appended to the content of messages, or to the names of called tools
-	messages := slices.Clone(d.messages)
+	mark := func(i int) string { return string(rune(0xf0000 + i%0xfffd)) } // from a private use area
+	messages := slices.Clone(d.messages)                                   // with marks in contents, or in the names of called tools
+	marked := map[int]func(*jinja.Dict, func(string) string) *jinja.Dict{} // the edits of messages
 	for i, m := range d.messages {
 		role, _ := m.Get("role")
-		content := contentOf(m)
-		mark := string(rune(0xf0000 + i%0xfffd)) // from a private use area
-		append := func(s string) string { return s + mark }
-		if called := editCalls(m, append); calls && called != nil {
-			messages[i] = called
-		} else if role == "user" || role == "assistant" || role == "system" && i == 0 && h.system || content == "" {
+		_, called := m.Get("tool_calls")
+		switch {
+		case calls && called:
+			marked[i] = editCalls
+		case role == "user" || role == "assistant" || role == "system" && i == 0 && h.system || contentOf(m) == "":
 			continue
-		} else {
-			messages[i] = editContent(m, append)
+		default:
+			marked[i] = editContent
 		}
-		asked[i] = mark
+		messages[i] = marked[i](m, func(s string) string { return s + mark(i) })
 	}
-	if len(asked) == 0 {
+	if len(marked) == 0 {
 		return nil
 	}
 	whole, err := d.text(messages, true)
 	if err != nil {
 		return nil // rendering the messages themselves reports it
 	}
-	for _, i := range slices.Sorted(maps.Keys(asked)) {
-		if strings.Contains(whole, asked[i]) {
+	for _, i := range slices.Sorted(maps.Keys(marked)) {
+		if strings.Contains(whole, mark(i)) {
 			continue
 		}
 		// The template may transform the content or the names. In that case different ones give a different text.
-		nothing := func(string) string { return "" }
-		edited, called := editCalls(messages[i], nothing), calls
-		if !calls || edited == nil {
-			edited, called = editContent(messages[i], nothing), false
+		other, err := d.varied(messages, i, marked[i](messages[i], func(string) string { return "" }), true)
+		if err != nil || other != whole {
+			continue
 		}
-		other, err := d.varied(messages, i, edited, true)
-		if err == nil && other == whole {
-			if called {
-				return &MessageError{i, errors.New("the chat template leaves out the calls of this message; want a message without tool_calls, or a model with a template that writes them")}
-			}
-			role, _ := d.messages[i].Get("role")
-			return &MessageError{i, fmt.Errorf("the chat template leaves out this message of the role %s; want a role that it writes here, such as user", quoted.Text(fmt.Sprint(role)))}
+		if _, called := messages[i].Get("tool_calls"); calls && called {
+			return &MessageError{i, errors.New("the chat template leaves out the calls of this message; want a message without tool_calls, or a model with a template that writes them")}
 		}
+		role, _ := d.messages[i].Get("role")
+		return &MessageError{i, fmt.Errorf("the chat template leaves out this message of the role %s; want a role that it writes here, such as user", quoted.Text(fmt.Sprint(role)))}
 	}
 	return nil
 }
