@@ -99,9 +99,9 @@ func (e *BrokenError) Error() string {
 //
 // A conversation may have tools, and variables for the template in chat_template_kwargs. Messages are read as by
 // [tokenizer.Tokenizer.Prompt]. An assistant message with weight 0, or with train, training or loss false, is not
-// predicted. Conversations without a predicted message are left out and counted. docs/data.md lists the names of
-// these members in published data sets, and the members that complete a conversation. A line with a form of which a
-// part cannot be used is an error.
+// predicted. Conversations without a predicted message are left out and counted. docs/data.md lists further names of
+// these members, and the members that complete a conversation. Members that contradict each other, or that a line's
+// form cannot have, are errors.
 //
 // A document is encoded as a whole; a token is predicted if any byte of it is. Documents other than conversations
 // are followed by the tokenizer's end-of-text token, if it has one. Conversations are rendered by the tokenizer's

@@ -121,22 +121,23 @@ func parse(o Options, s []byte) (document, error) {
 		}
 	}
 	c := tokenizer.Conversation{Tools: l["tools"], More: l["chat_template_kwargs"], Now: o.date()}
-	messages, is, err := l.listed()
+	messages, is, err := l.conversation()
 	if !is {
 		var ask, reply string
-		ask, reply, err = l.pair()
-		switch has := func(name string) bool { return l[name] != nil }; {
-		case has("text") && ask != "instruction" && (has("prompt") || has("completion")):
-			return d, fmt.Errorf("more than one of %s", kinds)
-		case has("text") && ask != "instruction":
+		ask, reply, err = l.question()
+		switch {
+		case l["text"] != nil && ask != "instruction":
+			if l["prompt"] != nil || l["completion"] != nil {
+				return d, fmt.Errorf("more than one of %s", kinds)
+			}
 			var s string
-			err := l.get("text", &s)
+			err = l.get("text", &s)
 			return text(s), err
 		case err != nil:
 		case reply == "completion" && l.words("prompt") != nil:
-			return l.completed()
+			return l.completion()
 		default:
-			messages, err = l.asked(ask, reply)
+			messages, err = l.answered(ask, reply)
 		}
 	}
 	if err != nil {
@@ -145,8 +146,8 @@ func parse(o Options, s []byte) (document, error) {
 	return conversation(o.Tokenizer, c, messages)
 }
 
-// listed returns the messages of a line that has a list of them, and whether it has one.
-func (l members) listed() (messages []message, is bool, err error) {
+// conversation returns the messages of a line that has a list of them, and whether it has one.
+func (l members) conversation() (messages []message, is bool, err error) {
 	var names []string
 	for _, name := range lists() {
 		if l[name] != nil && (name != "conversation" || len(names) == 0 && l.list(name) != nil) {
@@ -169,18 +170,19 @@ func (l members) listed() (messages []message, is bool, err error) {
 	return messages, true, err
 }
 
-// pair returns the members with the question and the answer of a line.
-func (l members) pair() (ask, reply string, err error) {
+// question returns the names of the members with the question and the answer of a line.
+func (l members) question() (ask, reply string, err error) {
 	var alone []string // questions without an answer
 	for _, p := range pairs() {
 		i := 1 + slices.IndexFunc(p[1:], func(name string) bool { return l[name] != nil })
+		both := func(begin byte) bool { return l[p[0]][0] == begin && l[p[i]][0] == begin }
 		switch name := p[0]; {
 		case l[name] == nil:
 		case i == 0:
 			alone = append(alone, name)
 		case name == "input" && (ask != "" || len(alone) > 0): // it belongs to another question
 		case name == "prompt" && ask == "instruction" && l["completion"] == nil: // it repeats the instruction
-		case l.words(name) != nil && l.words(p[i]) != nil, p[i] == "completion" && l.words(name) == nil && l.list(name) != nil && l.words(p[i]) == nil && l.list(p[i]) != nil:
+		case both('"'), p[i] == "completion" && both('['):
 			if ask != "" {
 				return ask, reply, fmt.Errorf("%s with %s, and %s with %s: want one question with its answer", ask, reply, name, p[i])
 			}
@@ -209,8 +211,8 @@ func (l members) pair() (ask, reply string, err error) {
 	return "", "", fmt.Errorf("none of %s", kinds)
 }
 
-// completed returns the document of a prompt and a completion that are texts.
-func (l members) completed() (document, error) {
+// completion returns the document of a prompt and a completion that are texts.
+func (l members) completion() (document, error) {
 	for _, name := range surroundings() {
 		if !l.empty(name) {
 			return document{}, fmt.Errorf("%s: a prompt and a completion that are texts have no conversation around them; write it into the prompt, or write messages", name)
@@ -219,15 +221,15 @@ func (l members) completed() (document, error) {
 	return answer(*l.words("prompt"), *l.words("completion")), nil
 }
 
-// asked returns the messages of a question and its answer. If they are lists of messages, only the answer is predicted.
-func (l members) asked(ask, reply string) ([]message, error) {
+// answered returns the messages of a question and its answer. If they are lists of messages, only the answer is predicted.
+func (l members) answered(ask, reply string) ([]message, error) {
 	if reply == "completion" {
 		if !l.empty("context") || !l.empty("input") {
 			return nil, errors.New("context and input: the prompt is a list of messages; write them into one of it, or take them out")
 		}
-		after := len(l.list(reply))
-		messages, err := l.surrounded(read(slices.Concat(l.list(ask), l.list(reply))))
-		for i := range max(0, len(messages)-after) {
+		after := l.list(reply)
+		messages, err := l.surrounded(read(slices.Concat(l.list(ask), after)))
+		for i := range max(0, len(messages)-len(after)) {
 			messages[i].learn = false
 		}
 		return messages, err
@@ -390,7 +392,10 @@ func roleNamed(from string) string {
 func (m *message) share(all members, from string) (err error) {
 	m.role = roleNamed(from)
 	all["role"], _ = json.Marshal(m.role)
-	value := given(all["value"])
+	value := all["value"]
+	if string(value) == "null" {
+		value = nil
+	}
 	if value == nil && all["content"] == nil && all["tool_calls"] == nil {
 		return errors.New("it has no value, want an object with from and value, or with role and content")
 	}
@@ -404,14 +409,6 @@ func (m *message) share(all members, from string) (err error) {
 		all["tool_calls"], err = json.Marshal(calls)
 	}
 	return err
-}
-
-// given returns v, or nil for null.
-func given(v json.RawMessage) json.RawMessage {
-	if string(v) == "null" {
-		return nil
-	}
-	return v
 }
 
 // calls parses the value of a function_call: the text of an object with name and arguments, or of a list of them.
