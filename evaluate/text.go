@@ -95,7 +95,7 @@ func (e *evaluation) run(ctx context.Context, ids []int32) (r Result, err error)
 	r.Window, r.Tokens = e.o.Window, len(ids)
 	switch {
 	case e.o.Window < 2 || e.o.Window > e.m.Context:
-		return r, fmt.Errorf("windows of %d tokens, want 2 to %d, for which the model was trained", e.o.Window, e.m.Context)
+		return r, fmt.Errorf("windows of %d tokens, want 2 to %d, the most that the model takes", e.o.Window, e.m.Context)
 	case len(ids) < 2:
 		return r, fmt.Errorf("a text of %d tokens, want at least 2, of which one is predicted", len(ids))
 	}

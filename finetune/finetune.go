@@ -258,7 +258,7 @@ func (t *tuning) texts(stop context.Context) (err error) {
 		return set.Batches(o)
 	}
 	if t.o.Length > t.m.Context {
-		return fmt.Errorf("sequences of %d tokens, and the model was trained for %d: want at most as many (-length)", t.o.Length, t.m.Context)
+		return fmt.Errorf("sequences of %d tokens, and the model takes %d: want at most as many (-length)", t.o.Length, t.m.Context)
 	}
 	order := data.Order{Rows: t.o.Rows, Length: t.o.Length, Seed: t.o.Seed, Whole: true}
 	if t.batches, err = open("train.tokens", t.o.Data, order); err != nil {

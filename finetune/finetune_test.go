@@ -478,7 +478,7 @@ func TestRefuses(t *testing.T) {
 		"-1 steps of warm-up":         func(o *Options) { o.Warm = -1 },
 		"no adapter to begin with":    func(o *Options) { o.All, o.Merge = true, "x" },
 		"for 3 ranks along dp and ep": func(o *Options) { o.Mesh = mesh },
-		"sequences of 97 tokens, and the model was trained for 96: want at most as many (-length)": func(o *Options) { o.Length = 97 },
+		"sequences of 97 tokens, and the model takes 96: want at most as many (-length)": func(o *Options) { o.Length = 97 },
 		`target "x_proj" is no matrix`:          func(o *Options) { o.LoRA.Targets = []string{"x_proj"} },
 		"model.embed_tokens is a table":         func(o *Options) { o.LoRA.Targets = []string{"embed_tokens"} },
 		"lora: rank 0":                          func(o *Options) { o.LoRA.Rank = 0 },

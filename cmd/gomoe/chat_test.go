@@ -65,7 +65,7 @@ func TestChatRefuses(t *testing.T) {
 	for want, args := range map[string][]string{
 		"0 paths [], want one": nil,
 		"-n -1: want at least 1, or 0 for as many as there is room for":                                     {dir, "-n", "-1"},
-		"-room 97: the model was trained for 96 positions":                                                  {dir, "-room", "97"},
+		"-room 97: the model takes 96 positions":                                                            {dir, "-room", "97"},
 		"the model has no chat template, which turns messages into text: use gomoe generate":                {bytesModel(t)},
 		"chat_template.jinja: chat template default: line 1: an unknown or misplaced statement \"include\"": {broken},
 		"temperature -1, want a number from 0 to 3.4e+38":                                                   {dir, "-temperature", "-1"},

@@ -93,7 +93,7 @@ func (f *tuning) flags(fs *flag.FlagSet) {
 	fs.IntVar(&o.Steps, "steps", 100, "training `steps`")
 	fs.IntVar(&o.Rows, "batch", 8, "`sequences` of a step, over all ranks")
 	fs.IntVar(&o.Microbatches, "microbatches", 1, "number of `microbatches` per step, run in sequence to save memory")
-	fs.IntVar(&o.Length, "length", 0, "`tokens` of a sequence; 512 if not given, or as many as the model was trained for if that is less")
+	fs.IntVar(&o.Length, "length", 0, "`tokens` of a sequence; 512 if not given, or as many as the model takes if that is less")
 	fs.Float64Var(&o.Rate, "lr", 2e-4, "largest learning `rate`; it falls to a tenth as a cosine does")
 	fs.IntVar(&o.Warm, "warmup", 10, "`steps` in which the rate rises")
 	fs.Float64Var(&o.Decay, "decay", 0, "weight `decay` of matrices")

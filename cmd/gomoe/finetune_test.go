@@ -72,7 +72,7 @@ func TestFinetune(t *testing.T) {
 	t.Chdir(dir)
 	code, said, wrong = tune(model, "-data", text, "-steps", "1", "-save-every", "1")
 	require.Zero(t, code, wrong)
-	require.Contains(t, said, "1 steps, 768 tokens in ", "8 sequences of the 96 tokens that the model was trained for")
+	require.Contains(t, said, "1 steps, 768 tokens in ", "8 sequences of the 96 tokens that the model takes")
 	require.Contains(t, said, "the adapter is in "+filepath.Join("out", "finetune")+"\n")
 	for _, x := range []struct {
 		args []string
@@ -81,7 +81,7 @@ func TestFinetune(t *testing.T) {
 	}{
 		{[]string{model}, 2, "no -data, want files of texts or chats"},
 		{[]string{model, "-data", text, "-out", ""}, 2, "no -out, want a folder"},
-		{[]string{model, "-data", text, "-length", "97", "-out", out + "-97"}, 1, "sequences of 97 tokens, and the model was trained for 96"},
+		{[]string{model, "-data", text, "-length", "97", "-out", out + "-97"}, 1, "sequences of 97 tokens, and the model takes 96"},
 		{[]string{model, "-data", text + ",", "-out", out}, 2, "want names with commas between"},
 		{[]string{"-data", text, "-out", out}, 2, "want one: the folder of a model"},
 		{append(small, "-out", out, "-steps", "0"), 2, "-steps 0"},

@@ -159,7 +159,7 @@ func (g *writing) encode(ctx context.Context) (err error) {
 	need := len(g.ids) - 1 + min(g.n, math.MaxInt-len(g.ids))
 	switch {
 	case g.o.Room > g.model.Context:
-		return usagef("-room %d: the model was trained for %d positions", g.o.Room, g.model.Context)
+		return usagef("-room %d: the model takes %d positions", g.o.Room, g.model.Context)
 	case g.slide && g.o.Room == 0:
 		g.o.Room = min(max(need, g.keep+2), g.model.Context)
 	case g.o.Room > 0 && need > g.o.Room && !g.slide:
@@ -174,10 +174,10 @@ func (g *writing) encode(ctx context.Context) (err error) {
 		return usagef("-keep %d: want at most %d, as there is room for %d positions", g.keep, g.o.Room-2, g.o.Room)
 	}
 	if len(g.ids) > g.model.Context && !g.slide {
-		return usagef("a prompt of %d tokens, and the model was trained for %d positions: shorten it, or give -slide", len(g.ids), g.model.Context)
+		return usagef("a prompt of %d tokens, and the model takes %d positions: shorten it, or give -slide", len(g.ids), g.model.Context)
 	}
 	if need > g.model.Context && !g.slide {
-		return usagef("a prompt of %d tokens and -n %d need room for %d positions, and the model was trained for %d: give -n %d at most, or -slide", len(g.ids), g.n, need, g.model.Context, max(0, g.model.Context-len(g.ids)+1))
+		return usagef("a prompt of %d tokens and -n %d need room for %d positions, and the model takes %d: give -n %d at most, or -slide", len(g.ids), g.n, need, g.model.Context, max(0, g.model.Context-len(g.ids)+1))
 	}
 	return nil
 }

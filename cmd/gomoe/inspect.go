@@ -22,7 +22,7 @@ import (
 func (t *tool) inspectCommand() *ffcli.Command {
 	fs := t.flags("inspect")
 	mesh := fs.String("mesh", "", "also print the memory of each rank of this mesh, such as ep=4 or dp=2,ep=2")
-	room := fs.Int("room", 0, fmt.Sprintf("with -mesh, `positions` of the caches; as many as the model was trained for, and %d at most, if 0", usualRoom))
+	room := fs.Int("room", 0, fmt.Sprintf("with -mesh, `positions` of the caches; as many as the model takes, and %d at most, if 0", usualRoom))
 	var order string
 	orderFlag(fs, &order)
 	list := fs.Bool("tensors", false, "print every tensor, too")
@@ -178,7 +178,7 @@ func planned(ctx context.Context, c *checkpoint.Checkpoint, m sharding.Mesh, roo
 		return nil, 0, err
 	}
 	if room > model.Context {
-		return nil, 0, usagef("-room %d: the model was trained for %d positions", room, model.Context)
+		return nil, 0, usagef("-room %d: the model takes %d positions", room, model.Context)
 	}
 	if room == 0 {
 		room = min(model.Context, usualRoom)

@@ -113,7 +113,7 @@ func TestInspectRefuses(t *testing.T) {
 		{[]string{dir, "-mesh", "ep"}, exitUsage, "-mesh: "},
 		{[]string{dir, "-mesh", "tp=2"}, exitUsage, "-mesh tp=2: axis tp: want ep, which splits the experts, or dp, which copies the model; what needs the model's function is not known, either: models: "},
 		{[]string{dir, "-room", "5"}, exitUsage, "-room 5: want at least 1, or 0 for the usual, and -mesh beside it"},
-		{[]string{bytesModel(t), "-room", "97", "-mesh", "ep=2"}, exitUsage, "-room 97: the model was trained for 96 positions"},
+		{[]string{bytesModel(t), "-room", "97", "-mesh", "ep=2"}, exitUsage, "-room 97: the model takes 96 positions"},
 		{[]string{bytesModel(t), "-mesh", "tp=3"}, exitUsage, "whose axis tp must split heads evenly"},
 		{[]string{t.TempDir()}, exitWrong, "no model in the folder"},
 	} {

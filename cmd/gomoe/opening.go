@@ -169,16 +169,16 @@ func splits(err error, mesh string) error {
 	return err
 }
 
-// usualRoom is the default context length in positions if the model was trained for more.
+// usualRoom is the default context length in positions if the model takes more.
 const usualRoom = 4096
 
 // setRoom checks -room, or sets its default.
 func (m *opening) setRoom() error {
 	switch {
 	case m.o.Room < 0:
-		return usagef("-room %d: want at least 1, or 0 for what the model was trained for", m.o.Room)
+		return usagef("-room %d: want at least 1, or 0 for as many as the model takes", m.o.Room)
 	case m.o.Room > m.model.Context:
-		return usagef("-room %d: the model was trained for %d positions", m.o.Room, m.model.Context)
+		return usagef("-room %d: the model takes %d positions", m.o.Room, m.model.Context)
 	case m.o.Room == 0:
 		m.o.Room = min(m.model.Context, usualRoom)
 	}

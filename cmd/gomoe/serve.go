@@ -29,7 +29,7 @@ func (t *tool) serveCommand() *ffcli.Command {
 	})
 	fs.StringVar(&s.keyFile, "api-key-file", "", "`file` whose first line clients have to give as their API key; none is asked for if not given")
 	fs.IntVar(&s.o.Sequences, "sequences", 4, "texts that are generated at once")
-	fs.IntVar(&s.o.Room, "room", 0, fmt.Sprintf("`positions` of each text; as many as the model was trained for, and %d at most, if 0", usualRoom))
+	fs.IntVar(&s.o.Room, "room", 0, fmt.Sprintf("`positions` of each text; as many as the model takes, and %d at most, if 0", usualRoom))
 	fs.IntVar(&s.o.Queue, "queue", 64, "texts that may wait for a place; requests beyond them are refused")
 	fs.Int64Var(&s.c.Body, "max-body", 8<<20, "longest body of a request in `bytes`")
 	fs.IntVar(&s.c.Tokens, "max-tokens", 0, "`tokens` that a request with slide may have generated for each text; 16 times -room if 0")

@@ -91,7 +91,7 @@ func TestServeRefuses(t *testing.T) {
 		{nil, exitUsage, "0 paths [], want one"},
 		{[]string{dir, "-sequences", "0"}, exitUsage, "-sequences 0: want at least 1"},
 		{[]string{dir, "-queue", "0"}, exitUsage, "-queue 0: want at least 1"},
-		{[]string{dir, "-room", "97"}, exitUsage, "-room 97: the model was trained for 96 positions"},
+		{[]string{dir, "-room", "97"}, exitUsage, "-room 97: the model takes 96 positions"},
 		{[]string{dir, "-room", "-1"}, exitUsage, "-room -1: want at least 1"},
 		{[]string{dir, "-max-tokens", "-1"}, exitUsage, "-max-tokens -1: want at least 1, or 0"},
 		{[]string{dir, "-host", "a:80"}, exitUsage, "want the name of a host without a port"},
