@@ -281,7 +281,7 @@ func TestIdle(t *testing.T) {
 	require.Equal(t, Report{Documents: 1, Tokens: r.Tokens, Idle: 5}, r)
 }
 
-// A file may be one list of JSON, of which any layout is read.
+// A file may be one JSON list, with any white space in it.
 func TestList(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "tokens")
@@ -315,7 +315,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// The date is that of the options, and the same on every day without one.
+// Templates get the date of the options. Without one they get the same date on every day.
 func TestDate(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "tokens")

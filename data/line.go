@@ -44,7 +44,7 @@ const kinds = "text, prompt with completion, and messages (or ShareGPT's convers
 // notFinite stands for NaN and the infinities, which Python's json writes although JSON does not have them.
 const notFinite = `"\u0000not a finite number"`
 
-// finite returns a JSON text in which notFinite replaces numbers that JSON does not have.
+// finite replaces numbers that JSON does not have by notFinite.
 func finite(s []byte) []byte {
 	return regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?Infinity|NaN`).ReplaceAllFunc(s, func(part []byte) []byte {
 		if part[0] == '"' {

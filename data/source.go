@@ -64,8 +64,8 @@ func (s source) document(o Options, p part) (document, error) {
 	return text(string(p.text)), nil
 }
 
-// read calls each with the parts of the file, in order. A file of JSON that begins with [ is one list; other files have
-// lines, of which empty ones are skipped.
+// read calls each with the parts of the file, in order. A file of JSON that begins with [ is one list. In other files each
+// line is a part, and empty lines are skipped.
 func (s source) read(each func(part) error) error {
 	f, _, err := infile.Open(s.path)
 	if err != nil {

@@ -82,7 +82,7 @@ func parseFile(data []byte, c object, model []byte) (*file, error) {
 		return nil, err
 	}
 	if f.Model != nil && (f.Model.Type == "BPE" || f.Model.Type == "") {
-		if err := f.built(c); err != nil {
+		if err := f.rebuild(c); err != nil {
 			return nil, fmt.Errorf("%s: %w", configName, err)
 		}
 	}
@@ -92,8 +92,8 @@ func parseFile(data []byte, c object, model []byte) (*file, error) {
 	return &f, nil
 }
 
-// built replaces the steps that a class of transformers builds itself.
-func (f *file) built(c object) error {
+// rebuild replaces the steps that a class of transformers builds itself.
+func (f *file) rebuild(c object) error {
 	var prefix, legacy *bool
 	for key, to := range map[string]**bool{"add_prefix_space": &prefix, "legacy": &legacy} {
 		if err := c.get(key, to); err != nil {
@@ -137,7 +137,7 @@ func (f *file) built(c object) error {
 	default:
 		return nil
 	}
-	// Such a class takes the added tokens of tokenizer_config.json, and those of tokenizer.json only if there are none.
+	// Such a class ignores the added tokens of tokenizer.json if tokenizer_config.json has any.
 	if slices.SortStableFunc(f.Added, func(a, b addedJSON) int { return cmp.Compare(a.ID, b.ID) }); c.Values["added_tokens_decoder"] != nil {
 		f.Added = nil
 	}

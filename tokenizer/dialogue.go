@@ -207,7 +207,7 @@ func (t *Tokenizer) plain(c Conversation, request bool) (*dialogue, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range d.given.True() {
+	for _, name := range d.given.TrueKeys() {
 		if request && !d.template.Reads(name) {
 			return nil, &UnreadError{name}
 		}

@@ -51,7 +51,7 @@ func TestVocabAndMerges(t *testing.T) {
 	t.Fatal("no folder")
 }
 
-// The error for a folder without a tokenizer says what is read, and what lies there.
+// The error for a folder without a tokenizer lists the files that gomoe reads, and names a tokenizer's file of another kind.
 func TestNoTokenizer(t *testing.T) {
 	dir := t.TempDir()
 	_, err := Open(dir)

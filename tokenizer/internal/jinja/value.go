@@ -84,9 +84,9 @@ func (d *Dict) Filter(keep func(key string, value any) bool) *Dict {
 	return out
 }
 
-// True returns the keys of values that a condition takes for true: not null, false, 0 or empty. All keys must be
+// TrueKeys returns the keys of values that a condition takes for true: not null, false, 0 or empty. All keys must be
 // strings.
-func (d *Dict) True() (keys []string) {
+func (d *Dict) TrueKeys() (keys []string) {
 	for _, k := range d.keys {
 		if s, ok := k.(string); ok && truth(d.values[s]) {
 			keys = append(keys, s)

@@ -195,7 +195,7 @@ var properties = sync.OnceValue(func() map[string]*unicode.RangeTable {
 	return all
 })
 
-// loose returns a property's name in the form in which names are compared.
+// loose returns the form of a property's name that is compared.
 func loose(name string) string {
 	return strings.NewReplacer(" ", "", "-", "", "_", "").Replace(strings.ToLower(name))
 }
