@@ -355,6 +355,24 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// Chat templates get data.date, or 2000-01-01.
+func TestDate(t *testing.T) {
+	file, err := tokenizer.Bytes()
+	require.NoError(t, err)
+	folder := filepath.Dir(corpus(t, "tokenizer.json", string(file)))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "chat_template.jinja"), []byte(`{{ '!' * strftime_now('%y')|int }}{% for m in messages %}{{ m.content }}{% endfor %}`), 0o666))
+	for date, tokens := range map[string]string{"": "2 tokens", `, "date": "2026-11-29"`: "28 tokens"} {
+		s, err := Parse("s.json", fmt.Appendf(nil, `{"model": {%s}, "data": {"files": [%q], "tokenizer": %q%s}, "batch": 1, "length": 1}`, small, corpus(t, "a.jsonl", `{"question": "a", "answer": "b"}`), folder, date))
+		require.NoError(t, err)
+		tok, _, err := s.tokenizer()
+		require.NoError(t, err)
+		r, err := s.tokens(t.Context(), t.TempDir(), tok)
+		require.NoError(t, err)
+		require.NoError(t, r.close())
+		require.Contains(t, r.about, tokens+" of 1 documents")
+	}
+}
+
 // The held-out loss is of all tokens of the files, each once, or of as many batches as are said; the mesh does not change it.
 func TestHeldOut(t *testing.T) {
 	file, err := tokenizer.Bytes()
