@@ -107,5 +107,5 @@ func TestFoldersToGGUF(t *testing.T) {
 			}
 		}
 	}
-	require.Greater(t, made, 10)
+	require.Equal(t, 72, made)
 }
