@@ -149,10 +149,10 @@ func (f *file) rebuild(c object) error {
 
 // nameDefaults adds the tokens named by a class to the settings, unless c names others. Such a token is left out if
 // the vocabulary lacks it: transformers would add it, with an id for which a model has no row.
-func (t *Tokenizer) nameDefaults(c object) error {
-	for name, value := range t.defaults.Values {
+func (f *file) nameDefaults(t *Tokenizer, c object) error {
+	for name, value := range f.named.Values {
 		var x token
-		if err := t.defaults.get(name, &x); err != nil {
+		if err := f.named.get(name, &x); err != nil {
 			return err
 		}
 		if _, known := t.ID(x.Content); known && c.Values[name] == nil {

@@ -162,9 +162,6 @@ func named() []string {
 // configure reads the files, by name. The tokens they add to the tokenizer get the same ids as in transformers
 // (tokenization_utils_base.py, _from_pretrained, and tokenization_utils_tokenizers.py, of 5.24).
 func (t *Tokenizer) configure(c object, files map[string][]byte) error {
-	if err := t.nameDefaults(c); err != nil {
-		return err
-	}
 	special, extra, err := t.specialTokens(c)
 	if err != nil {
 		return fmt.Errorf("%s: %w", configName, err)

@@ -150,7 +150,7 @@ func (f *file) build() (*Tokenizer, error) {
 	if f.Model == nil {
 		return nil, fmt.Errorf("no model, want the file tokenizer.json of a model")
 	}
-	t := &Tokenizer{special: map[int32]bool{}, named: Special{-1, -1, -1, -1}, defaults: f.named}
+	t := &Tokenizer{special: map[int32]bool{}, named: Special{-1, -1, -1, -1}}
 	var err error
 	if t.model, t.vocab, err = f.Model.build(); err != nil {
 		return nil, fmt.Errorf("model: %w", err)

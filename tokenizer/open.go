@@ -55,8 +55,8 @@ func open(path string) (t *Tokenizer, f *file, pieces []byte, err error) {
 	} else if f, err = parseFile(data, c, files[modelName]); err == nil {
 		if _, ok := byteClasses()[f.class]; !ok && filepath.Base(path) == vocabName {
 			err = fmt.Errorf("tokenizer_class %s, and no tokenizer.json that says how to cut words; want tokenizer.json, or one of the classes %s", f.class, strings.Join(slices.Sorted(maps.Keys(byteClasses())), ", "))
-		} else {
-			t, err = f.build()
+		} else if t, err = f.build(); err == nil {
+			err = f.nameDefaults(t, c)
 		}
 	}
 	if err != nil {

@@ -24,7 +24,6 @@ type Tokenizer struct {
 	decoder   func() []step
 	words     sync.Pool // of *word
 	named     Special
-	defaults  object     // special tokens, if no file names them
 	ends      []int32    // in addition to named.EOS
 	written   []variable // special tokens for templates
 	templates map[string]*chatTemplate
