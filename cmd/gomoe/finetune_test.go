@@ -102,7 +102,8 @@ func TestFinetune(t *testing.T) {
 		{append(small, "-out", out, "-mesh", "dp=3"), world.StatusMisfit, "want a multiple"},
 		// A position in gomoe's own code is its scope.
 		{append(small, "-out", out+"-exact", "-mesh", "ep=3", "-batch", "3", "-exact"), 1, "finetune: batches of 3 sequences for 8 blocks of exact sums and 1 microbatches, want a multiple of 8"},
-		{append(small, "-out", out+"-large", "-batch", "1000000000"), 1, "finetune: model.layers.0: ep_prepare("},
+		{append(small, "-out", out+"-large", "-batch", "1000000000"), 1, "finetune: batch of 1000000000 sequences of 8 tokens in 1 microbatches: a microbatch has"},
+		{append(small, "-out", out+"-embed", "-targets", "embed_tokens"), 1, "finetune: lora: model.embed_tokens is a table of tokens"},
 	} {
 		code, _, wrong := tune(x.args...)
 		if code != x.code || !strings.Contains(wrong, x.want) {

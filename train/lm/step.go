@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/gomoe/gomoe"
@@ -103,6 +104,11 @@ func (c Step) loss(s *nn.Scope, before func(*nn.Scope)) (mean, of *graph.Value) 
 // Trace traces the step for a mesh. Its results are loss and, for models with experts, balance, both f32[], and
 // demand and counts i32[layers,experts].
 func (c Step) Trace(m sharding.Mesh) (*train.Program, error) {
+	parts := max(1, c.Train.Microbatches)
+	if pairs := float64(c.Rows/parts) * float64(c.Length) * float64(c.TopK); pairs > math.MaxInt32 {
+		return nil, fmt.Errorf("batch of %d sequences of %d tokens in %d microbatches: a microbatch has %.0f pairs of a token and one of its experts, want at most %d: a smaller batch, shorter sequences or more microbatches",
+			c.Rows, c.Length, parts, pairs, math.MaxInt32)
+	}
 	cfg := c.Train
 	cfg.Batch = Axes(m)
 	return train.Trace("train_step", cfg, func(s *nn.Scope) (*graph.Value, []*graph.Value) {
