@@ -5,10 +5,8 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
-	"runtime/debug"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 )
 
@@ -23,12 +21,8 @@ type Pos struct {
 }
 
 // String prints the file's base name, the line and the scope: moe.go:24, or
-// moe.go:24 (layers.3.moe). In the command gomoe it prints only the scope of a position
-// in Go code, because the code is gomoe's own and means nothing to the command's user.
+// moe.go:24 (layers.3.moe).
 func (p Pos) String() string {
-	if p.Scope != "" && strings.HasSuffix(p.File, ".go") && inCommand() {
-		return p.Scope
-	}
 	s := "-"
 	if p.File != "" {
 		s = filepath.Base(p.File) + ":" + strconv.Itoa(p.Line)
@@ -38,13 +32,6 @@ func (p Pos) String() string {
 	}
 	return s
 }
-
-// inCommand reports whether the running program is the command gomoe, or its test.
-var inCommand = sync.OnceValue(func() bool {
-	info, ok := debug.ReadBuildInfo()
-	module := strings.TrimSuffix(packageOf(reflect.TypeFor[Tracer]()), "graph")
-	return ok && strings.HasPrefix(info.Path, module+"cmd/gomoe")
-})
 
 // Helper marks the function calling it as a builder: the equations that the function
 // adds, and the mistakes that it reports with Fail, carry the line of the function's

@@ -23,6 +23,7 @@ import (
 	"github.com/gomoe/gomoe/internal/near"
 	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/internal/whole"
+	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/train/lm"
 	"github.com/gomoe/gomoe/world"
 )
@@ -113,10 +114,27 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	var file *located
 	var line *graph.Error
-	if !errors.As(err, &file) && (!errors.As(err, &line) || strings.HasSuffix(line.Pos.File, ".go")) { // else the error begins with the program's file
+	var kernel *runtime.Error
+	var at graph.Pos
+	switch {
+	case errors.As(err, &file): // the error begins with the program's file
+	case errors.As(err, &line):
+		at = line.Pos
+	case errors.As(err, &kernel):
+		at = kernel.Pos
+	}
+	text, own := err.Error(), strings.HasSuffix(at.File, ".go")
+	if own { // gomoe's code means nothing to the command's user; the part of the model does
+		scope := at.Scope
+		if scope != "" {
+			scope += ": "
+		}
+		text = strings.Replace(text, at.String()+": ", scope, 1)
+	}
+	if file == nil && (line == nil || own) {
 		fmt.Fprintf(stderr, "%s: ", name)
 	}
-	fmt.Fprintln(stderr, quoted.Message(err.Error()))
+	fmt.Fprintln(stderr, quoted.Message(text))
 	return world.Status(err)
 }
 

@@ -212,22 +212,27 @@ func damage(r *rand.Rand, src string) string {
 	}
 }
 
-// An error begins with the command's name, or with the file and the line of a program. An error in gomoe's own code has neither.
+// An error begins with the command's name, or with the file and the line of a program. In gomoe's own code it names the part of the model.
 func TestErrorsName(t *testing.T) {
-	dir := t.TempDir()
+	t.Chdir(t.TempDir())
 	at := func(name, text string) string {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666))
-		return filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o666))
+		return name
 	}
 	text := at("a.txt", strings.Repeat("Tokens go to their experts. ", 100))
 	program := at("p.graph", "program p(x f32[2]) {\n\ty f32[3] = neg(x)\n\treturn y\n}\n")
+	train := func(name, more string) []string {
+		return []string{"train", at(name, `{"model": {"model_type": "olmoe", "hidden_size": 16, "num_hidden_layers": 1, "intermediate_size": 16}, "data": {"files": ["`+text+`"]}, "length": 8, "eval_every": 0, `+more+`}`), "-finite", "-out", name + "-out"}
+	}
 	for begins, args := range map[string][]string{
-		"gomoe train: pretrain: ": {"train", at("s.json", `{"model": {"model_type": "olmoe"}, "data": {"files": ["`+text+`"]}, "length": 8, "eval_every": 0, "even": 0.01}`), "-out", filepath.Join(dir, "out")},
-		"p.graph:2: ":             {"plan", program},
+		"gomoe train: pretrain: s.json: even: no layer of experts has a bias":                                                            train("s.json", `"even": 0.01`),
+		"gomoe train: pretrain: b.json: batch of 1000000000 sequences of 8 tokens in 1 microbatches: a microbatch has 16000000000 pairs": train("b.json", `"batch": 1000000000`),
+		"gomoe train: pretrain: f.json: step 2: training has diverged; lower rate.peak of f.json: model.layers.0: ":                      train("f.json", `"batch": 2, "rate": {"peak": 1e30, "warmup": 0}`),
+		"p.graph:2: ": {"plan", program},
 		"gomoe: there is no flag -version; the command version prints it\n": {"--version"},
 	} {
 		var said bytes.Buffer
-		require.NotZero(t, run(t.Context(), args, nil, &said, &said))
+		require.NotZero(t, run(t.Context(), args, nil, io.Discard, &said))
 		require.True(t, strings.HasPrefix(said.String(), begins), "%s\nwant %s", said.String(), begins)
 	}
 }

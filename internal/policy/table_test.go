@@ -194,7 +194,6 @@ func readOnly() map[string]string {
 		"quant.iq3Grid": "the 256 vectors of a format; arrays are no constants",
 
 		"graph.dtypes":                  "names and sizes of element types, asked for every element type printed; arrays are no constants",
-		"graph.inCommand":               "a sync.OnceValue: whether the program is the command gomoe, asked for every position printed; it never changes",
 		"graph.helpers":                 "an atomic.Pointer: the functions that call graph.Helper, which is seen when they do; nothing but positions depends on it",
 		"graph.dtypeType":               "a reflect.Type; those are no constants",
 		"graph.programType":             "a reflect.Type; those are no constants",
