@@ -176,8 +176,8 @@ func c32(shape []int) graph.Type { return graph.T(graph.F32, shape...) }
 // A target that the model lacks is an error with the model's own matrices.
 func TestTargetsOfFamilies(t *testing.T) {
 	for name, want := range map[string]string{
-		"mixtral": "mixtral has q_proj, k_proj, v_proj, o_proj, gate, experts.*.w1, experts.*.w3, experts.*.w2",
-		"llama":   "llama has q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj",
+		"mixtral": "mixtral has q_proj, k_proj, v_proj, o_proj, gate, experts.*.w1, experts.*.w3, experts.*.w2, lm_head",
+		"llama":   "llama has q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj, lm_head",
 	} {
 		c, m, _ := open(t, folderOf(t, name))
 		_, err := models.AdaptersOf(m, c, nn.LoRA{Rank: 1, Targets: []string{"experts.*.nothing"}})

@@ -119,7 +119,7 @@ func AdaptersOf(m *Model, c *checkpoint.Checkpoint, l nn.LoRA) (list []nn.Adapte
 }
 
 func noMatrix(m *Model, c *checkpoint.Checkpoint, target string) error {
-	all, _, err := adaptersOf(m, c, nn.LoRA{Rank: 1, Targets: []string{"*.layers.*"}})
+	all, _, err := adaptersOf(m, c, nn.LoRA{Rank: 1, Targets: []string{"*.layers.*", "lm_head"}})
 	var ends []string
 	for _, a := range all {
 		end := a.Name[strings.LastIndexByte(a.Name, '.')+1:]
