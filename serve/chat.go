@@ -22,16 +22,13 @@ type chat struct {
 	TopLogProbs   *int              `json:"top_logprobs"`
 	Tools         json.RawMessage   `json:"tools"`
 	ToolChoice    json.RawMessage   `json:"tool_choice"`
-	Format        *struct {
-		Type string `json:"type"`
-	} `json:"response_format"`
 	// Template holds additional variables for the model's chat template, and Effort is the one named reasoning_effort.
 	Template json.RawMessage `json:"chat_template_kwargs"`
 	Effort   *string         `json:"reasoning_effort"`
 
-	BestOf        json.RawMessage `json:"best_of" idle:"1"`
-	Echo          json.RawMessage `json:"echo" idle:"false"`
-	SpecialTokens json.RawMessage `json:"add_special_tokens" idle:"false"` // the chat template writes them
+	BestOf        any `json:"best_of" default:"1"`
+	Echo          any `json:"echo" default:"false"`
+	SpecialTokens any `json:"add_special_tokens" default:"false"` // the chat template writes them
 }
 
 // chat answers POST /v1/chat/completions.
@@ -70,9 +67,6 @@ func (s *Server) converse(q *chat) ([]generate.Request, error) {
 		if request.Top = *q.TopLogProbs; !q.LogProbs && request.Top != 0 {
 			return nil, wrong("top_logprobs", "top_logprobs without logprobs")
 		}
-	}
-	if q.Format != nil && q.Format.Type != "text" {
-		return nil, wrong("response_format", fmt.Sprintf("there is no response_format %s here, want text", quoted.Text(q.Format.Type)))
 	}
 	if err := s.places(n); err != nil {
 		return nil, err
@@ -113,15 +107,14 @@ func (s *Server) conversation(q *chat) ([]int32, error) {
 		return nil, wrong("tool_choice", fmt.Sprintf("tool_choice %s: the model chooses by itself; want auto or none", quoted.Plain(q.ToolChoice)))
 	}
 	text, err := s.c.Tokenizer.Prompt(c)
-	if unread, ok := errors.AsType[*tokenizer.UnreadError](err); ok {
-		switch field := unread.Name; {
-		case field == "tools", field == effort && q.Effort != nil:
-			return nil, wrong(field, err.Error())
-		}
-		return nil, wrong("chat_template_kwargs", err.Error())
-	}
 	if err != nil {
-		return nil, wrong("messages", err.Error())
+		field := "messages"
+		if unread, ok := errors.AsType[*tokenizer.UnreadError](err); ok {
+			if field = "chat_template_kwargs"; unread.Name == "tools" || unread.Name == effort && q.Effort != nil {
+				field = unread.Name
+			}
+		}
+		return nil, wrong(field, err.Error())
 	}
 	return s.encode("messages", text, tokenizer.Options{Bare: true})
 }
@@ -134,21 +127,17 @@ func (q *chat) variables() (json.RawMessage, error) {
 	if q.Effort == nil {
 		return q.Template, nil
 	}
-	all := map[string]json.RawMessage{}
-	if len(q.Template) > 0 && strictjson.UnmarshalOnce(q.Template, &all) != nil {
+	var more map[string]json.RawMessage
+	if len(q.Template) > 0 && strictjson.UnmarshalOnce(q.Template, &more) != nil {
 		return q.Template, nil // the template's error
 	}
-	if _, ok := all[effort]; ok {
+	if _, ok := more[effort]; ok {
 		return nil, wrong(effort, effort+" is in chat_template_kwargs, too; want one of them")
 	}
-	value, err := json.Marshal(*q.Effort)
-	if err != nil {
-		return nil, err
+	all := map[string]any{effort: *q.Effort}
+	for name, value := range more {
+		all[name] = value
 	}
-	if all == nil {
-		all = map[string]json.RawMessage{}
-	}
-	all[effort] = value
 	return json.Marshal(all)
 }
 

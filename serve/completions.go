@@ -20,11 +20,10 @@ type completion struct {
 	Prompt   json.RawMessage `json:"prompt"`
 	Echo     bool            `json:"echo"`
 	LogProbs *int            `json:"logprobs"`
-	Suffix   *string         `json:"suffix"`
 	BestOf   *int            `json:"best_of"`
 
-	SpecialTokens json.RawMessage `json:"add_special_tokens" idle:"true"`
-	Format        json.RawMessage `json:"response_format" idle:"{\"type\":\"text\"}"`
+	Suffix        any `json:"suffix" default:"\"\""`
+	SpecialTokens any `json:"add_special_tokens" default:"true"`
 }
 
 // usualTokens is the default number of tokens of a completion.
@@ -63,10 +62,7 @@ func (s *Server) complete(q *completion, style *textStyle) (requests []generate.
 	if q.MaxTokens == nil {
 		request.N = usualTokens
 	}
-	switch {
-	case q.Suffix != nil && *q.Suffix != "":
-		return nil, 0, wrong("suffix", "there is no suffix here")
-	case q.BestOf != nil && *q.BestOf != n:
+	if q.BestOf != nil && *q.BestOf != n {
 		return nil, 0, wrong("best_of", "all answers are returned; leave out best_of")
 	}
 	if style.logprobs = q.LogProbs != nil; style.logprobs {

@@ -29,7 +29,7 @@ func parse(text []byte, v any) error {
 	e, ok := errors.AsType[*strictjson.Error](err)
 	switch {
 	case err == nil:
-		return unchanged(reflect.ValueOf(v).Elem())
+		return defaults(reflect.ValueOf(v).Elem())
 	case !ok:
 		return err
 	case errors.Is(e.Err, jsontext.ErrDuplicateName):
@@ -45,25 +45,22 @@ func parse(text []byte, v any) error {
 	return wrong(quoted.Plain(e.Field()), e.What)
 }
 
-// unchanged returns a problem if a field with the tag idle has another value than the tag's. null is no value.
-func unchanged(request reflect.Value) error {
+// defaults returns a problem if a field with the tag default has another value than the tag's. null is no value.
+func defaults(request reflect.Value) error {
 	for _, f := range reflect.VisibleFields(request.Type()) {
-		only, tagged := f.Tag.Lookup("idle")
+		text, tagged := f.Tag.Lookup("default")
 		if !tagged {
 			continue
 		}
-		text := request.FieldByIndex(f.Index).Bytes()
-		var has, want any
-		if len(text) == 0 || json.Unmarshal(text, &has) == nil && has == nil {
-			continue
-		}
-		if err := json.Unmarshal([]byte(only), &want); err != nil {
+		has := request.FieldByIndex(f.Index).Interface()
+		var only any
+		if err := json.Unmarshal([]byte(text), &only); err != nil {
 			return err
 		}
-		if !reflect.DeepEqual(has, want) {
+		if has != nil && !reflect.DeepEqual(has, only) {
 			or := ""
-			if want != nil {
-				or = "want " + only + ", or "
+			if only != nil {
+				or = "want " + text + ", or "
 			}
 			name := f.Tag.Get("json")
 			return wrong(name, fmt.Sprintf("there is no %s here: %sleave it out", name, or))

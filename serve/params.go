@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -38,7 +37,7 @@ type params struct {
 	Keep  int  `json:"keep"`  // number of first tokens never dropped
 
 	Ignored
-	Idle
+	Defaults
 
 	only bool // the answer is the prompt alone, leaving out the generated token
 }
@@ -57,47 +56,48 @@ type Ignored struct {
 	Prediction ignored `json:"prediction"`
 }
 
-// Idle holds the fields of other servers and of older interfaces that clients send with the value of the tag, which
-// changes nothing, or with null. Other values are errors.
-type Idle struct {
+// Defaults holds the fields of other servers and of older interfaces that clients send with null or with their default,
+// the value of the tag, which is what this server does anyway. Other values are errors.
+type Defaults struct {
 	// OpenAI
-	Modalities   json.RawMessage `json:"modalities" idle:"[\"text\"]"`
-	Audio        json.RawMessage `json:"audio" idle:"null"`
-	Verbosity    json.RawMessage `json:"verbosity" idle:"\"medium\""`
-	WebSearch    json.RawMessage `json:"web_search_options" idle:"null"`
-	Functions    json.RawMessage `json:"functions" idle:"[]"`
-	FunctionCall json.RawMessage `json:"function_call" idle:"\"none\""`
+	Format       any `json:"response_format" default:"{\"type\":\"text\"}"`
+	Modalities   any `json:"modalities" default:"[\"text\"]"`
+	Audio        any `json:"audio" default:"null"`
+	Verbosity    any `json:"verbosity" default:"\"medium\""`
+	WebSearch    any `json:"web_search_options" default:"null"`
+	Functions    any `json:"functions" default:"[]"`
+	FunctionCall any `json:"function_call" default:"\"none\""`
 	// vLLM and SGLang
-	StopTokens     json.RawMessage `json:"stop_token_ids" idle:"[]"`
-	IncludeStop    json.RawMessage `json:"include_stop_str_in_output" idle:"false"`
-	NoStopTrim     json.RawMessage `json:"no_stop_trim" idle:"false"`
-	IgnoreEnd      json.RawMessage `json:"ignore_eos" idle:"false"`
-	MinTokens      json.RawMessage `json:"min_tokens" idle:"0"`
-	SkipSpecial    json.RawMessage `json:"skip_special_tokens" idle:"true"`
-	Reasoning      json.RawMessage `json:"include_reasoning" idle:"true"`
-	SpaceSpecial   json.RawMessage `json:"spaces_between_special_tokens" idle:"true"`
-	LengthPenalty  json.RawMessage `json:"length_penalty" idle:"1"`
-	EarlyStopping  json.RawMessage `json:"early_stopping" idle:"false"`
-	BeamSearch     json.RawMessage `json:"use_beam_search" idle:"false"`
-	BadWords       json.RawMessage `json:"bad_words" idle:"[]"`
-	AllowedTokens  json.RawMessage `json:"allowed_token_ids" idle:"null"`
-	Truncate       json.RawMessage `json:"truncate_prompt_tokens" idle:"null"`
-	PromptLogProbs json.RawMessage `json:"prompt_logprobs" idle:"null"`
-	TokensAsIDs    json.RawMessage `json:"return_tokens_as_token_ids" idle:"false"`
-	TokenIDs       json.RawMessage `json:"return_token_ids" idle:"false"`
-	GenerationTurn json.RawMessage `json:"add_generation_prompt" idle:"true"`
-	ContinueFinal  json.RawMessage `json:"continue_final_message" idle:"false"`
-	Documents      json.RawMessage `json:"documents" idle:"[]"`
-	ChatTemplate   json.RawMessage `json:"chat_template" idle:"null"`
-	Structured     json.RawMessage `json:"structured_outputs" idle:"null"`
-	GuidedJSON     json.RawMessage `json:"guided_json" idle:"null"`
-	GuidedRegex    json.RawMessage `json:"guided_regex" idle:"null"`
-	GuidedChoice   json.RawMessage `json:"guided_choice" idle:"null"`
-	GuidedGrammar  json.RawMessage `json:"guided_grammar" idle:"null"`
-	Regex          json.RawMessage `json:"regex" idle:"null"`
-	Grammar        json.RawMessage `json:"ebnf" idle:"null"`
-	Priority       json.RawMessage `json:"priority" idle:"0"`
-	Typical        json.RawMessage `json:"typical_p" idle:"1"`
+	StopTokens     any `json:"stop_token_ids" default:"[]"`
+	IncludeStop    any `json:"include_stop_str_in_output" default:"false"`
+	NoStopTrim     any `json:"no_stop_trim" default:"false"`
+	IgnoreEnd      any `json:"ignore_eos" default:"false"`
+	MinTokens      any `json:"min_tokens" default:"0"`
+	SkipSpecial    any `json:"skip_special_tokens" default:"true"`
+	Reasoning      any `json:"include_reasoning" default:"true"`
+	SpaceSpecial   any `json:"spaces_between_special_tokens" default:"true"`
+	LengthPenalty  any `json:"length_penalty" default:"1"`
+	EarlyStopping  any `json:"early_stopping" default:"false"`
+	BeamSearch     any `json:"use_beam_search" default:"false"`
+	BadWords       any `json:"bad_words" default:"[]"`
+	AllowedTokens  any `json:"allowed_token_ids" default:"null"`
+	Truncate       any `json:"truncate_prompt_tokens" default:"null"`
+	PromptLogProbs any `json:"prompt_logprobs" default:"null"`
+	TokensAsIDs    any `json:"return_tokens_as_token_ids" default:"false"`
+	TokenIDs       any `json:"return_token_ids" default:"false"`
+	GenerationTurn any `json:"add_generation_prompt" default:"true"`
+	ContinueFinal  any `json:"continue_final_message" default:"false"`
+	Documents      any `json:"documents" default:"[]"`
+	ChatTemplate   any `json:"chat_template" default:"null"`
+	Structured     any `json:"structured_outputs" default:"null"`
+	GuidedJSON     any `json:"guided_json" default:"null"`
+	GuidedRegex    any `json:"guided_regex" default:"null"`
+	GuidedChoice   any `json:"guided_choice" default:"null"`
+	GuidedGrammar  any `json:"guided_grammar" default:"null"`
+	Regex          any `json:"regex" default:"null"`
+	Grammar        any `json:"ebnf" default:"null"`
+	Priority       any `json:"priority" default:"0"`
+	Typical        any `json:"typical_p" default:"1"`
 }
 
 // ignored is a discarded value.

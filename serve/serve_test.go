@@ -269,6 +269,7 @@ func TestConversation(t *testing.T) {
 		"assistant:;!":          `{"messages": [{"role": "assistant", "content": null, "tool_calls": [], "refusal": null}], "tools": null}`,
 		"assistant:f;!":         `{"messages": [{"role": "assistant", "content": null, "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": " "}}]}]}`,
 		"user:f;high!":          `{"messages": [{"role": "user", "content": "f"}], "reasoning_effort": "high", "chat_template_kwargs": {"thinking": false}}`,
+		"user:f;none!":          `{"messages": [{"role": "user", "content": "f"}], "reasoning_effort": "none"}`,
 		"user:g;low!":           `{"messages": [{"role": "user", "content": "g"}], "chat_template_kwargs": {"reasoning_effort": "low"}, "reasoning_effort": null}`,
 		"developer:e;!":         `{"messages": [{"role": "developer", "content": "e"}]}`,
 		"assistant:f7;!":        `{"messages": [{"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": "{\"a\": 7}"}}]}]}`,
@@ -336,7 +337,7 @@ func TestRefuses(t *testing.T) {
 		{"POST", "/v1/chat/completions", `{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}`, 400, `of type \"image_url\", want text`},
 		{"POST", "/v1/chat/completions", `{"messages": [{"role": "user"}], "tool_choice": "required"}`, 400, "want auto or none"},
 		{"POST", "/v1/chat/completions", `{"messages": [{"role": "user"}], "top_logprobs": 2}`, 400, "without logprobs"},
-		{"POST", "/v1/chat/completions", `{"messages": [{"role": "user"}], "response_format": {"type": "json_object"}}`, 400, "want text"},
+		{"POST", "/v1/chat/completions", `{"messages": [{"role": "user"}], "response_format": {"type": "json_object"}}`, 400, `there is no response_format here: want {\"type\":\"text\"}, or leave it out`},
 		{"POST", "/v1/chat/completions", `{"messages": [{"role": "user"}], "max_tokens": 1, "max_completion_tokens": 2}`, 400, "want one of them"},
 		{"POST", "/v1/chat/completions", `{"messages": [{"role": "user"}], "reasoning_effort": "low", "chat_template_kwargs": {"reasoning_effort": "low"}}`, 400, "reasoning_effort is in chat_template_kwargs, too; want one of them"},
 		{"POST", "/v1/chat/completions", `{"messages": [{"role": "user"}], "reasoning_effort": 3}`, 400, `"param":"reasoning_effort"`},
@@ -362,16 +363,16 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// Fields that clients send with the values that change nothing are accepted with these, and as null.
-func TestIdle(t *testing.T) {
+// Fields of other servers are accepted with their defaults, and as null. The effort none is accepted by templates that read none.
+func TestDefaults(t *testing.T) {
 	s, _ := openTemplate(t, `{% for m in messages %}{{ m.content }}{% endfor %}`, generate.Options{Room: 30}, Config{})
 	h := httptest.NewServer(s)
 	defer h.Close()
 	const both = `"top_k": -1, "stop_token_ids": [], "ignore_eos": false, "min_tokens": 0, "skip_special_tokens": true, "spaces_between_special_tokens": true, "length_penalty": 1.0, "early_stopping": false, "use_beam_search": false,
 		"include_stop_str_in_output": false, "best_of": 1, "echo": false, "response_format": {"type": "text"}, "prompt_logprobs": null, "guided_json": null, "priority": 0, "user": "a", "prompt_cache_retention": "24h"`
 	for path, fields := range map[string]string{
-		"completions": `"prompt": "!", "add_special_tokens": true, "suffix": null, ` + both,
-		"chat/completions": `"messages": [{"role": "user", "content": "!"}], "modalities": ["text"], "audio": null, "functions": [], "function_call": "none", "verbosity": "medium", "reasoning_effort": null, "web_search_options": null, "tools": [],
+		"completions": `"prompt": "!", "add_special_tokens": true, "suffix": "", ` + both,
+		"chat/completions": `"messages": [{"role": "user", "content": "!"}], "modalities": ["text"], "audio": null, "functions": [], "function_call": "none", "verbosity": "medium", "reasoning_effort": "none", "web_search_options": null, "tools": [],
 			"top_logprobs": 0, "add_generation_prompt": true, "continue_final_message": false, "add_special_tokens": false, "documents": null, "chat_template": null, ` + both,
 	} {
 		status, _, answer := post(t, h.URL+"/v1/"+path, "{"+fields+`, "max_tokens": 2}`)
@@ -386,7 +387,7 @@ func TestIdle(t *testing.T) {
 	// Each of the table is refused with another value.
 	for _, of := range []any{chat{}, completion{}} {
 		for _, f := range reflect.VisibleFields(reflect.TypeOf(of)) {
-			if only, ok := f.Tag.Lookup("idle"); ok {
+			if only, ok := f.Tag.Lookup("default"); ok {
 				name := f.Tag.Get("json")
 				for text, fails := range map[string]bool{only: false, "null": false, `"another"`: true} {
 					err := parse([]byte(fmt.Sprintf(`{%q: %s}`, name, text)), reflect.New(reflect.TypeOf(of)).Interface())

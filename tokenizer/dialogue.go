@@ -186,7 +186,7 @@ func (d *dialogue) text(messages []*jinja.Dict, generate bool) (string, error) {
 //
 // A message with a role other than user and assistant that the template omits is an error, and so are calls that it
 // omits. Errors about one message are of type [MessageError]. Tools and further variables that the template does not
-// read are an [UnreadError], unless they are null, false or empty.
+// read are an [UnreadError], unless they are null, false, empty or the text none.
 func (t *Tokenizer) Prompt(c Conversation) (string, error) {
 	d, err := t.plain(c, true)
 	if err != nil {
@@ -208,7 +208,7 @@ func (t *Tokenizer) plain(c Conversation, request bool) (*dialogue, error) {
 		return nil, err
 	}
 	for _, name := range d.given.TrueKeys() {
-		if request && !d.template.Reads(name) {
+		if value, _ := d.given.Get(name); request && value != "none" && !d.template.Reads(name) {
 			return nil, &UnreadError{name}
 		}
 	}
