@@ -184,7 +184,7 @@ func (j *conversion) describe() (map[string][]byte, error) {
 		return j.describeGGUF()
 	}
 	files := map[string][]byte{}
-	for _, name := range []string{"tokenizer.json", "tokenizer.model", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt", "chat_template.jinja", "chat_template.json", generationName} {
+	for _, name := range append(tokenizer.Files(), "chat_template.json", generationName) {
 		data, err := infile.Read(filepath.Join(j.folder(), name), maxBeside)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

@@ -64,7 +64,7 @@ func (s *Settings) otherFiles(src *source) (map[string][]byte, error) {
 	if info, err := os.Stat(from); err != nil || !info.IsDir() {
 		from = filepath.Dir(from)
 	}
-	for _, name := range []string{tokenizer.FileName, "tokenizer.model", "vocab.json", "merges.txt", "added_tokens.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"} {
+	for _, name := range tokenizer.Files() {
 		text, err := infile.Read(filepath.Join(from, name), maxOtherFile)
 		if err == nil {
 			files[name] = text

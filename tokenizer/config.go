@@ -28,6 +28,11 @@ const (
 	templateName = "chat_template.jinja" // holds the template in newer folders
 )
 
+// Files returns the names of the files in a folder that Open may read, except config.json, for copying a tokenizer.
+func Files() []string {
+	return []string{FileName, "tokenizer.model", vocabName, mergesName, addedName, configName, specialName, templateName}
+}
+
 // settingsIn reads these files in a folder, and returns them by name along with the settings of tokenizer_config.json.
 func settingsIn(dir string) (files map[string][]byte, c object, err error) {
 	files = map[string][]byte{}
