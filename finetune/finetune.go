@@ -51,8 +51,8 @@ type tuning struct {
 }
 
 // Run trains the model of a checkpoint. When stop ends, the current step is completed, the adapter or the model is
-// written, and Run returns an *lm.InterruptedError. When ctx ends, it returns at once. In a job of several processes, all must call Run and
-// share the folder Out; the first one writes.
+// written, and Run returns an *lm.InterruptedError. When ctx ends, it returns at once. In a job of several processes,
+// all must call Run and share the folder Out; the first one writes.
 func Run(ctx, stop context.Context, m *models.Model, c *checkpoint.Checkpoint, o Options) (r Result, err error) {
 	t := &tuning{o: o, m: m, c: c}
 	r, err = t.train(ctx, stop)

@@ -91,12 +91,12 @@ func (r *Report) OK() bool {
 func (r *Report) String() string {
 	var b strings.Builder
 	for _, in := range r.Inputs {
-		verdict := "ok"
-		if !in.OK {
+		verdict, advice := "ok", ""
+		switch {
+		case math.IsNaN(in.Worst.Numeric):
+			verdict, advice = "NaN", "; the results are not finite at or near this element, so there is no derivative to compare: choose other inputs"
+		case !in.OK:
 			verdict = "WRONG"
-		}
-		if math.IsNaN(in.Worst.Numeric) {
-			verdict = "NaN"
 		}
 		fmt.Fprintf(&b, "%-6s %s %s: %d checked", verdict, in.Name, in.Type, in.Checked)
 		if in.Rerouted > 0 {
@@ -106,10 +106,7 @@ func (r *Report) String() string {
 			fmt.Fprintf(&b, "; worst at %v: derivative %.9g, differences %.9g, error %.2g (allowed %.2g)",
 				in.Worst.Index, in.Worst.Analytic, in.Worst.Numeric, in.Worst.Error, in.Bound)
 		}
-		if math.IsNaN(in.Worst.Numeric) {
-			b.WriteString("; the results are not finite at or near this element, so there is no derivative to compare: choose other inputs")
-		}
-		b.WriteByte('\n')
+		b.WriteString(advice + "\n")
 	}
 	return b.String()
 }
