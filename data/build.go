@@ -2,6 +2,7 @@ package data
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -30,19 +31,16 @@ type Options struct {
 	Tokenizer *tokenizer.Tokenizer
 	// Broken is the number of malformed lines to tolerate. More are an error listing the first ones.
 	Broken int
-	// Date is the date shown to chat templates that ask for today's; zero means 2000-01-01, so that the same sources
-	// give the same tokens on every day.
+	// Date is the date shown to chat templates that ask for today's; zero means DefaultDate.
 	Date time.Time
 	// Progress, if not nil, is called with the number of source bytes processed and the total.
 	Progress func(done, all int64)
 }
 
-func (o Options) date() time.Time {
-	if o.Date.IsZero() {
-		return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-	}
-	return o.Date
-}
+// DefaultDate is 2000-01-01, so that the same sources give the same tokens on every day.
+func DefaultDate() time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) }
+
+func (o Options) date() time.Time { return cmp.Or(o.Date, DefaultDate()) }
 
 // Report describes the outcome of Build.
 type Report struct {

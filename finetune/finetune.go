@@ -1,6 +1,7 @@
 package finetune
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -237,7 +238,7 @@ func (t *tuning) texts(stop context.Context) (err error) {
 			t.say("passed over: %v", b)
 		}
 		if r.Idle > 0 {
-			t.say("%s: %d conversations left out, of whose messages none is to be learned", strings.Join(sources, ", "), r.Idle)
+			t.say("%s: %d conversations without a message to learn, left out", strings.Join(sources, ", "), r.Idle)
 		}
 		t.say("%s: %d documents, %d tokens", strings.Join(sources, ", "), r.Documents, r.Tokens)
 		return path, nil
@@ -356,7 +357,7 @@ func (t *tuning) facts() map[string]string {
 	f := map[string]string{
 		"model": t.m.Family.Name, "-mesh": t.o.Mesh.String(), "-steps": fmt.Sprint(t.o.Steps), "-batch": fmt.Sprint(t.o.Rows), "-length": fmt.Sprint(t.o.Length),
 		"-lr": fmt.Sprint(t.o.Rate), "-warmup": fmt.Sprint(t.o.Warm), "-decay": fmt.Sprint(t.o.Decay), "-clip": fmt.Sprint(t.o.Clip), "-seed": fmt.Sprint(t.o.Seed),
-		"-data": strings.Join(t.o.Data, ","), "tokens": fmt.Sprint(t.sets[0].Tokens()), "-all": fmt.Sprint(t.o.All), "-exact": fmt.Sprint(t.o.Exact != 0), "-date": t.o.Date.Format(time.DateOnly), "-microbatches": fmt.Sprint(max(1, t.o.Microbatches)),
+		"-data": strings.Join(t.o.Data, ","), "tokens": fmt.Sprint(t.sets[0].Tokens()), "-all": fmt.Sprint(t.o.All), "-exact": fmt.Sprint(t.o.Exact != 0), "-date": cmp.Or(t.o.Date, data.DefaultDate()).Format(time.DateOnly), "-microbatches": fmt.Sprint(max(1, t.o.Microbatches)),
 	}
 	if !t.o.All {
 		l := t.o.LoRA

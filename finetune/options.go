@@ -26,7 +26,7 @@ type Options struct {
 	// after; without any, it is not measured.
 	Data, HeldOut []string
 	Broken        int       // number of malformed lines to tolerate in them
-	Date          time.Time // shown to chat templates; zero means that of data.Build
+	Date          time.Time // shown to chat templates; zero means data.DefaultDate
 	// Out is the folder for results: the adapter in PEFT's format, with mlx-lm's format in the subfolder mlx, or, with
 	// All, the model in the subfolder model; and the run's tokens, metrics and checkpoints.
 	Out string

@@ -57,7 +57,7 @@ type Data struct {
 	Files []string
 	// Tokenizer is a tokenizer's file, or its folder. "" uses the bytes of the text as tokens.
 	Tokenizer string
-	// Date is the date shown to chat templates, with a tokenizer; zero means that of data.Build.
+	// Date is the date shown to chat templates, with a tokenizer; zero means data.DefaultDate.
 	Date    time.Time
 	HeldOut []string // files for the held-out loss, with a tokenizer; without one, it uses a batch from the last 5% of the bytes
 	// HeldOutBatches is the maximum number of batches of HeldOut to measure the loss on: always the same ones, drawn

@@ -1,6 +1,7 @@
 package pretrain
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -116,10 +117,7 @@ func (s *Settings) tokens(ctx context.Context, folder string, tok *tokenizer.Tok
 		return nil, errors.Join(err, r.close())
 	}
 	r.about = fmt.Sprintf("%d tokens of %d documents in %s", set.Tokens(), set.Documents(), strings.Join(s.Data.Files, ", "))
-	facts := map[string]any{"tokens": set.Tokens(), "documents": set.Documents(), "files": strings.Join(s.Data.Files, ", "), "vocabulary": set.Vocab()}
-	if !s.Data.Date.IsZero() {
-		facts["date"] = s.Data.Date.Format(time.DateOnly)
-	}
+	facts := map[string]any{"tokens": set.Tokens(), "documents": set.Documents(), "files": strings.Join(s.Data.Files, ", "), "vocabulary": set.Vocab(), "date": cmp.Or(s.Data.Date, data.DefaultDate()).Format(time.DateOnly)}
 	text, _ := json.Marshal(facts) // cannot fail: texts and integers
 	r.hash = string(text)
 	r.step = func(step int) (train.Parts, error) {

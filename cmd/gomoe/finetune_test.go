@@ -113,19 +113,20 @@ func TestFinetune(t *testing.T) {
 	}
 }
 
-// A chat template gets the date of -date, or 2000-01-01.
+// A chat template gets the date of -date, or 2000-01-01. A resumed run says if it is another one.
 func TestFinetuneDate(t *testing.T) {
 	dir, model := t.TempDir(), fewTokens(t)
 	require.NoError(t, os.WriteFile(filepath.Join(model, "chat_template.jinja"), []byte(`{{ '!' * (strftime_now('%y')|int + strftime_now('%d')|int) }}{% for m in messages %}{{ m.content }}{% endfor %}`), 0o644))
 	text := filepath.Join(dir, "a.json")
 	require.NoError(t, os.WriteFile(text, []byte(`[{"question": "#", "answer": "$"}]`), 0o644))
-	for date, tokens := range map[string]string{"": " 3 tokens", "2005-01-07": " 14 tokens"} {
-		args := []string{"finetune", model, "-data", text, "-out", filepath.Join(dir, "out"+date), "-steps", "1", "-batch", "1", "-length", "16"}
-		if date != "" {
-			args = append(args, "-date", date)
-		}
+	args := []string{"finetune", model, "-data", text, "-out", filepath.Join(dir, "out"), "-steps", "1", "-save-every", "1", "-batch", "1", "-length", "16"}
+	for _, x := range []struct {
+		more []string
+		says string
+	}{{nil, "1 documents, 3 tokens"}, {[]string{"-date", "2005-01-07", "-resume", "-steps", "2"}, "1 documents, 14 tokens"}} {
 		var out, wrong bytes.Buffer
-		require.Zero(t, run(context.Background(), args, nil, &out, &wrong), wrong.String())
-		require.Contains(t, out.String(), "1 documents,"+tokens)
+		require.Zero(t, run(context.Background(), append(args, x.more...), nil, &out, &wrong), wrong.String())
+		require.Contains(t, out.String(), x.says)
+		require.Equal(t, x.more != nil, strings.Contains(out.String(), "-date 2005-01-07 instead of 2000-01-01"), out.String())
 	}
 }
