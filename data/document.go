@@ -46,8 +46,8 @@ type templateError struct{ error }
 
 var errNoTemplate = errors.New("the model has no chat template, which says how conversations become texts: write them as prompts with completions, or as texts")
 
-// errIdle reports a conversation in which all assistant messages have weight 0. It is left out and counted.
-var errIdle = errors.New("all messages of the role assistant have the weight 0, and a model could learn nothing")
+// errIdle reports a conversation in which no message of the role assistant is to be learned. It is left out and counted.
+var errIdle = errors.New("no message of the role assistant is to be learned")
 
 // message is a message of a conversation, as stored in the file.
 type message struct {
