@@ -169,6 +169,9 @@ type KernelSpec struct {
 	// InPlace allows results to alias arguments of the same type: the kernel reads
 	// element i of every argument before writing element i of any result.
 	InPlace bool
+	// Over lists further pairs of a result and an argument whose memory it may have, if their types
+	// are the same.
+	Over [][2]int
 	// Within allows result 0 to lie at the beginning of the memory of argument 0,
 	// whatever their types, if the argument is at least as large. The kernel detects
 	// whether it does.
@@ -209,7 +212,7 @@ func (e *Emitter) Emit(s KernelSpec) error {
 	if s.Kernel == nil {
 		return fmt.Errorf("kernel %s has no function, want KernelSpec.Kernel", s.Op)
 	}
-	i := Instr{Op: s.Op, Does: s.Does, InPlace: s.InPlace || s.Elementwise, Within: s.Within, Zones: -1, Host: Host{
+	i := Instr{Op: s.Op, Does: s.Does, InPlace: s.InPlace || s.Elementwise, Over: s.Over, Within: s.Within, Zones: -1, Host: Host{
 		Kernel: s.Kernel, Flat: s.Elementwise || s.Repeat > 0, Repeat: s.Repeat, Packs: s.Packs, Slabs: s.Slabs, Through: s.Through, Dry: s.Dry}}
 	for _, b := range append(slices.Clone(s.In), s.Out...) {
 		if b.Spec.Ragged == nil || i.Zones >= 0 {

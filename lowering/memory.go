@@ -99,17 +99,17 @@ func (p *Plan) overwrites(i, out, in int) bool {
 			return false // even if the result may lie within a larger argument
 		}
 	}
-	return n.InPlace || n.Loop != nil
+	return n.InPlace || n.Over != nil || n.Loop != nil
 }
 
 // over reports whether result o may alias argument a, if their types are the same: any
-// result of an in-place instruction, and the carried values of a loop with all iterations
+// result of an in-place instruction, the pairs of Over, and the carried values of a loop with all iterations
 // working on one buffer.
 func (in *Instr) over(o, a int) bool {
 	if l := in.Loop; l != nil {
 		return o < l.Op.Carry && a == l.Op.Consts+o && l.InPlace(o)
 	}
-	return in.InPlace
+	return in.InPlace || slices.Contains(in.Over, [2]int{o, a})
 }
 
 // mayCover reports whether result o, with buffer out, may alias argument a, with buffer
@@ -263,7 +263,7 @@ type freedMemory struct {
 // readLast returns the memory freed by instruction i; none if i is not in place.
 func (p *Plan) readLast(i int) freed {
 	in := &p.Instrs[i]
-	if !in.InPlace && !in.Within && in.Loop == nil {
+	if !in.InPlace && in.Over == nil && !in.Within && in.Loop == nil {
 		return nil
 	}
 	var list freed
@@ -272,7 +272,7 @@ func (p *Plan) readLast(i int) freed {
 	for n, b := range in.In {
 		r := p.Root(b)
 		if k, ok := at[r]; ok {
-			other[r] = other[r] || in.Loop != nil || !p.Bufs[b].like(list[k].as)
+			other[r] = other[r] || in.Loop != nil || in.Over != nil || !p.Bufs[b].like(list[k].as)
 		} else if a := &p.Bufs[r]; a.Storage == Temp && a.Last == i && a.Def < i {
 			at[r] = len(list)
 			list = append(list, freedMemory{r, &p.Bufs[b], n})

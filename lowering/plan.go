@@ -96,8 +96,9 @@ type Instr struct {
 	// the argument, and there is none if that is -1. The indices, i32, follow the other arguments.
 	Indexed []int
 	Pos     graph.Pos
-	InPlace bool // a result may alias any argument of its type
-	Within  bool // result 0 may lie within argument 0; see KernelSpec
+	InPlace bool     // a result may alias any argument of its type
+	Over    [][2]int // further pairs of a result and an argument that it may alias; see KernelSpec
+	Within  bool     // result 0 may lie within argument 0; see KernelSpec
 
 	// Zones is the buffer with the number of rows in use of each local expert, for ragged
 	// arguments and results; -1 if there are none. Each expert's rows begin at a multiple

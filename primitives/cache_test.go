@@ -85,3 +85,26 @@ func TestDecodeStepCopiesNoCache(t *testing.T) {
 		}
 	}
 }
+
+// A donated state of a recurrence is updated in place, and a donated value is not written over.
+func TestRecurrenceDonated(t *testing.T) {
+	p, err := gomoe.Parse("donated", "program p(q f32[2,5,2,3], k f32[2,5,2,3], v f32[2,5,2,3], g f32[2,5,2], s f32[2,2,3,3]) {\n y, last = recurrence(q, k, v, g, s)\n return y, last\n}")
+	require.NoError(t, err)
+	in := row{in: gens{"g": uniform(-1, 0)}}.inputs(p, 7)
+	want, err := gomoe.Run(t.Context(), p, gomoe.Config{}, in)
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		result  int
+		inPlace bool
+	}{"s": {1, true}, "q": {0, false}, "k": {0, false}, "v": {0, false}} {
+		cfg := gomoe.Config{Donate: map[string]int{name: c.result}, Options: runtime.Options{Poison: true}}
+		plan, err := gomoe.Compile(t.Context(), p, cfg)
+		require.NoError(t, err)
+		require.Equal(t, c.inPlace, plan.Donated[0].InPlace, name)
+		got, err := gomoe.Run(t.Context(), p, cfg, in)
+		require.NoError(t, err)
+		for i := range want {
+			require.True(t, array.Equal(want[i], got[i]), "%s: result %d", name, i)
+		}
+	}
+}

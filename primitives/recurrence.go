@@ -44,8 +44,8 @@ type RecurrenceParams struct {
 // With Rates it is the gated delta rule or, with a decay for each element, Kimi's delta attention. Without Rates it is
 // Mamba2, with C as q, B as k and dt·x as v, or linear attention with a fixed decay. Decays above 0 let the state grow.
 // q, k and v have one float type. For bf16 and f16, decay, Rates and State are f32 or of that type, and the state is f32
-// if State is nil. Up to 4 rows are computed one after another, and more in blocks of 64, or of 16 if each element has a
-// decay. Results agree within rounding however a sequence is cut.
+// if State is nil. Rows are computed one after another, so a sequence in parts has the bits of the whole one. The
+// derivative is computed in blocks of 64 rows, or of 16 if each element has a decay. A donated state is updated in place.
 func Recurrence(q, k, v, decay *graph.Value, p RecurrenceParams) (out, state *graph.Value) {
 	graph.Helper()
 	state = p.State
@@ -157,7 +157,7 @@ func (p recurrenceOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 
 func (p recurrenceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	k := inFloat(recurrenceKernel[float32](p, in, e.Eqn), recurrenceKernel[float64](p, in, e.Eqn))
-	return e.Emit(lowering.KernelSpec{Op: ops.Recurrence, Out: out, In: in, Dry: k, Kernel: k})
+	return e.Emit(lowering.KernelSpec{Op: ops.Recurrence, Out: out, In: in, Over: [][2]int{{1, 4}}, Dry: k, Kernel: k})
 }
 
 func (recurrenceOp) Doc() graph.Doc {
@@ -165,7 +165,7 @@ func (recurrenceOp) Doc() graph.Doc {
 		Results: "out f[B,T,N,V], last f32[B,N,K,V]",
 		Formula: "S = diag(exp(decay[t])) S, u = rates[t] (v[t] - Sᵀk[t]) or v[t], S = S + k[t] uᵀ, out[t] = Sᵀq[t], for t from 0 to T-1; last = S",
 		Params:  "rates: the delta rule; without them u is v[t]; lengths: rows of each sequence; later rows leave its state as it is and have out 0",
-		Notes:   "Head n of v uses head n/(N/M) of q and k. decay, state and rates are f64 for f64, and f32 or of q's type for others. More than 4 rows are computed in blocks of 64, or 16 if decay has 4 dimensions, with products of matrices; no exponent is above 0 if no decay is. The derivative keeps the states at the starts of blocks."}
+		Notes:   "Head n of v uses head n/(N/M) of q and k. decay, state and rates are f64 for f64, and f32 or of q's type for others. Rows are computed one after another, so a sequence in parts has the bits of the whole one. The derivative is computed in blocks of 64 rows, or 16 if decay has 4 dimensions, with products of matrices, and keeps the states at their starts; no exponent is above 0 if no decay is."}
 }
 
 // recurrenceArgs are the arguments on one rank: b sequences of t rows, with n value heads and m key heads.
@@ -245,7 +245,9 @@ func (w *recurrenceWork[T]) Piece(lo, hi int) {
 	for i := lo; i < hi; i++ {
 		b, n := i/w.n, i%w.n
 		last, out, rows := w.last[i*size:][:size], w.rows(w.out, b, n, w.n, w.V), w.length(b)
-		copy(last, w.state[i*size:])
+		if state := w.state[i*size:][:size]; size > 0 && &state[0] != &last[0] {
+			copy(last, state)
+		}
 		recurrence.Forward(w.Head, rows, w.in(w.q, w.k, w.v, w.decay, w.rates, b, n), last, out, room)
 		clearRows(out, rows, w.t, w.V)
 	}

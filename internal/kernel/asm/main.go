@@ -15,7 +15,7 @@ import (
 func main() {
 	sets := map[string]func(){
 		"gemm": gemm, "half": half, "pack": pack, "convert": convert, "blocks": quant, "direct": direct, "strips": strips, "loops": vector, "math": mathLoops,
-		"lines": lineLoops, "random": random, "attention": attention, "norm": norm, "softmax": softmax,
+		"lines": lineLoops, "random": random, "recurrence": recurrence, "attention": attention, "norm": norm, "softmax": softmax,
 	}
 	names := strings.Join(slices.Sorted(maps.Keys(sets)), " or ")
 	name := flag.String("set", "", "what to write: "+names)

@@ -38,6 +38,6 @@ func main() {
 func sets() map[string]func(*file) {
 	return map[string]func(*file){
 		"gemm": (*file).gemm, "pack": (*file).pack, "loops": (*file).vector, "blocks": (*file).quant, "math": (*file).math,
-		"random": (*file).random, "norm": (*file).norm, "softmax": (*file).less,
+		"random": (*file).random, "recurrence": (*file).recurrence, "norm": (*file).norm, "softmax": (*file).less,
 	}
 }

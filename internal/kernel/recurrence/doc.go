@@ -10,9 +10,11 @@
 //	S = S + k uᵀ
 //	o = Sᵀ q
 //
-// Few rows are computed one after another. More rows are computed in blocks: within a block the effect of
-// earlier rows on later ones is a product of matrices, so that the state is read and written once a block.
-// With c the sums of decays since the block's start, S the state there, and Γ[i,j] = exp(c[i] - c[j]),
+// Rows are computed one after another, for a strip of columns of S that stays in a core's nearest cache. A pass over
+// the strip completes a row, and multiplies the new state by the next key.
+//
+// The derivative is computed in blocks: within a block the effect of earlier rows on later ones is a product of
+// matrices. With c the sums of decays since the block's start, S the state there, and Γ[i,j] = exp(c[i] - c[j]),
 //
 //	L[i,j] = (k[i]·k[j]) Γ[i,j] for j < i,   A[i,j] = (q[i]·k[j]) Γ[i,j] for j ≤ i
 //	u[i] = β[i] (v[i] - exp(c[i]) k[i]ᵀ S - Σ_j L[i,j] u[j])
@@ -21,3 +23,6 @@
 //
 // A decay per channel stands inside the sums over K. No exponent is above 0, so nothing overflows.
 package recurrence
+
+//go:generate go run -C ../asm . -set recurrence -out ../recurrence/asm_row_amd64.s -stubs ../recurrence/asm_row_amd64.go -pkg recurrence
+//go:generate go run ../neon -set recurrence -out asm_row_arm64.s -stubs asm_row_arm64.go -pkg recurrence

@@ -10,7 +10,7 @@ import (
 func (h Head) GradScratch(n int) int {
 	c := h.block()
 	blocks := (n + c - 1) / c
-	return h.Scratch() + blocks*h.K*h.V + c*(2*c+4*h.K+3*h.V)
+	return max(h.blockScratch(), h.Scratch()) + blocks*h.K*h.V + h.V + c*(2*c+4*h.K+3*h.V)
 }
 
 // Backward computes the cotangents of n rows of a head from dout, the cotangents of the results, and dstate, the
@@ -24,20 +24,18 @@ func Backward[T kernel.Float](h Head, n int, in In[T], state []T, dout kernel.Ro
 		room = room[n:]
 		return s
 	}
-	work := take(h.Scratch())
+	work := take(max(h.blockScratch(), h.Scratch()))
 	size, blocks := h.K*h.V, (n+c-1)/c
 	states := take(blocks * size) // at the starts of blocks
+	ignored := kernel.Rows[T]{X: take(h.V)}
 	for i := range blocks {
 		s := states[i*size:][:size]
-		copy(s, state)
 		if i == 0 {
+			copy(s, state)
 			continue
 		}
 		copy(s, states[(i-1)*size:][:size])
-		b := block[T]{Head: h, n: c, c: c, in: in.from((i - 1) * c)}
-		b.open(work)
-		b.updates(s)
-		b.advance(s)
+		Forward(h, c, in.from((i-1)*c), s, ignored, work)
 	}
 	for i := blocks - 1; i >= 0; i-- {
 		b := block[T]{Head: h, n: min(c, n-i*c), c: c, in: in.from(i * c)}
@@ -69,7 +67,7 @@ func (b *block[T]) backward(state []T, dout kernel.Rows[T], dstate []T, grads In
 	// o = exp(c) q S + A u
 	gemm.Multiply(n, k, v, dout.X, dout.Stride, 1, state, 1, v, dq, k, false)
 	for i := range n {
-		b.scale(dq[i*k:][:k], dq[i*k:][:k], b.factors[i*d:][:d])
+		scale(b.Channels, dq[i*k:][:k], dq[i*k:][:k], b.factors[i*d:][:d])
 	}
 	gemm.Multiply(n, v, n, b.a, 1, c, dout.X, dout.Stride, 1, du, v, false)
 	gemm.Multiply(n, n, v, dout.X, dout.Stride, 1, b.u, 1, v, da, c, false)
@@ -81,7 +79,7 @@ func (b *block[T]) backward(state []T, dout kernel.Rows[T], dstate []T, grads In
 	clear(total)
 	for i := range n {
 		row := kept[i*k:][:k]
-		b.scale(row, row, b.after[i*d:][:d])
+		scale(b.Channels, row, row, b.after[i*d:][:d])
 		b.addProducts(total, row, key.Row(i, k), 1)
 	}
 	b.decay(dstate) // of the state before the block
@@ -115,7 +113,7 @@ func (b *block[T]) backward(state []T, dout kernel.Rows[T], dstate []T, grads In
 		gemm.Multiply(n, n, v, decayed, v, 1, b.u, 1, v, dl, c, false)
 		gemm.Multiply(n, k, v, decayed, v, 1, state, 1, v, reading, k, false)
 		for i := range n {
-			b.scale(reading[i*k:][:k], reading[i*k:][:k], b.factors[i*d:][:d])
+			scale(b.Channels, reading[i*k:][:k], reading[i*k:][:k], b.factors[i*d:][:d])
 		}
 		gemm.Multiply(k, v, n, b.decayed, 1, k, decayed, v, 1, dstate, v, true)
 	} else {
@@ -124,7 +122,7 @@ func (b *block[T]) backward(state []T, dout kernel.Rows[T], dstate []T, grads In
 		}
 	}
 	for i := range n {
-		b.scale(scaled[i*k:][:k], q.Row(i, k), b.factors[i*d:][:d])
+		scale(b.Channels, scaled[i*k:][:k], q.Row(i, k), b.factors[i*d:][:d])
 	}
 	gemm.Multiply(k, v, n, scaled, 1, k, dout.X, dout.Stride, 1, dstate, v, true)
 	b.pairsBackward(dl, da, dq, reading, kept)

@@ -20,9 +20,6 @@ func (x In[T]) from(i int) In[T] {
 	return In[T]{x.Queries.From(i), x.Keys.From(i), x.Values.From(i), x.Decays.From(i), x.Rates.From(i)}
 }
 
-// few is the number of rows that are computed one after another.
-const few = 4
-
 // block returns the number of rows of a block. Decays of channels take time in the square of it.
 func (h Head) block() int {
 	if h.Channels {
@@ -39,56 +36,10 @@ func (h Head) Decays() int {
 	return 1
 }
 
-// Scratch returns the number of elements of scratch memory for Forward.
-func (h Head) Scratch() int {
+// blockScratch returns the number of elements of scratch memory for a block.
+func (h Head) blockScratch() int {
 	c := h.block()
 	return c*(3*h.Decays()+3*h.K+3*h.V+3*c) + h.K + h.V
-}
-
-// Forward computes n rows of a head. state[K,V] is the state before the first row, and becomes the state after the
-// last one.
-func Forward[T kernel.Float](h Head, n int, in In[T], state []T, out kernel.Rows[T], room []T) {
-	if n <= few {
-		for i := range n {
-			step(h, in.from(i), state, out.Row(i, h.V), room)
-		}
-		return
-	}
-	for at := 0; at < n; at += h.block() {
-		b := block[T]{Head: h, n: min(h.block(), n-at), c: h.block(), in: in.from(at)}
-		b.open(room)
-		b.updates(state)
-		b.results(state, out.From(at))
-		b.advance(state)
-	}
-}
-
-// step computes one row.
-func step[T kernel.Float](h Head, in In[T], state, out, room []T) {
-	k, n := h.K, h.V
-	q, key, factors, u := in.Queries.X, in.Keys.X, room[:h.Decays()], room[h.Decays():][:n]
-	vector.Exp(factors, in.Decays.X[:h.Decays()])
-	vec := kernel.VectorsOf[T]()
-	if clear(u); h.Delta {
-		for i := range k {
-			row := state[i*n:][:n]
-			vector.Scale(vec, row, factors[i%len(factors)])
-			vector.AddScaled(u, u, row, key[i])
-		}
-		vector.Sub(u, in.Values.X[:n], u)
-		vector.Scale(vec, u, in.Rates.X[0])
-	} else {
-		for i := range k {
-			vector.Scale(vec, state[i*n:][:n], factors[i%len(factors)])
-		}
-		copy(u, in.Values.X[:n])
-	}
-	clear(out)
-	for i := range k {
-		row := state[i*n:][:n]
-		vector.AddScaled(row, row, u, key[i])
-		vector.AddScaled(out, out, row, q[i])
-	}
 }
 
 // block is the work on up to 64 rows. Its fields are named as in the package's formulas.
@@ -139,20 +90,10 @@ func (b *block[T]) open(room []T) {
 	}
 	for i := range n {
 		key := in.Keys.Row(i, h.K)
-		b.scale(b.decayed[i*h.K:][:h.K], key, line(b.factors, i))
-		b.scale(b.left[i*h.K:][:h.K], key, line(b.after, i))
+		scale(b.Channels, b.decayed[i*h.K:][:h.K], key, line(b.factors, i))
+		scale(b.Channels, b.left[i*h.K:][:h.K], key, line(b.after, i))
 	}
 	b.pairs()
-}
-
-// scale sets y = x·factors, which are one or as many as x.
-func (b *block[T]) scale(y, x, factors []T) {
-	if b.Channels {
-		vector.Mul(y, x, factors)
-		return
-	}
-	copy(y, x)
-	vector.Scale(kernel.VectorsOf[T](), y, factors[0])
 }
 
 // pairs computes L, for the delta rule, and A.
@@ -239,33 +180,11 @@ func (b *block[T]) updates(state []T) {
 // work is a product.
 const solved = 16
 
-// results computes o.
-func (b *block[T]) results(state []T, out kernel.Rows[T]) {
-	q, query := b.in.Queries, b.decayed // the decayed keys are no longer needed
-	for i := range b.n {
-		b.scale(query[i*b.K:][:b.K], q.Row(i, b.K), b.factors[i*b.Decays():][:b.Decays()])
-	}
-	gemm.Multiply(b.n, b.V, b.K, query, b.K, 1, state, b.V, 1, out.X, out.Stride, false)
-	gemm.Multiply(b.n, b.V, b.n, b.a, b.c, 1, b.u, b.V, 1, out.X, out.Stride, true)
-}
-
-// advance sets the state to that after the block.
-func (b *block[T]) advance(state []T) {
-	b.decay(state)
-	gemm.Multiply(b.K, b.V, b.n, b.left, 1, b.K, b.u, b.V, 1, state, b.V, true)
-}
-
 // decay multiplies the state by the block's factors.
 func (b *block[T]) decay(state []T) {
 	d := b.Decays()
 	last := b.factors[(b.n-1)*d:][:d]
 	for i := range b.K {
 		vector.Scale(kernel.VectorsOf[T](), state[i*b.V:][:b.V], last[i%d])
-	}
-}
-
-func set[T any](x []T, v T) {
-	for i := range x {
-		x[i] = v
 	}
 }
