@@ -28,7 +28,11 @@ type Options struct {
 	Room      int         // capacity of a sequence's caches in positions; 0 means the model's context length
 	Cache     graph.DType // element type of the caches; zero means the model's computation type
 	Sequences int         // number of sequences generated concurrently; 0 means 1
-	Queue     int         // maximum number of waiting requests; 0 means unlimited
+	// Snapshots is the number of positions from one snapshot of a sequence's carried states to the next, for models
+	// that have such states; 0 means an eighth of Room, and at least 512. A text that shares a prefix with an earlier
+	// one continues from the last snapshot in it.
+	Snapshots int
+	Queue     int // maximum number of waiting requests; 0 means unlimited
 	// Exchange and Wire configure the return of experts' outputs to their tokens; see nn.Options.
 	Exchange ep.Exchange
 	Wire     graph.DType
@@ -51,7 +55,7 @@ type Generator struct {
 	params []nn.Param
 	jobs   map[shape]*gomoe.Job
 	args   map[shape]*arguments
-	kept   map[shape][]nn.Cache // caches of each shape's program
+	states map[shape][]nn.State // of each shape's program
 	in     map[string]*runtime.Array
 	forms  map[string]nn.Form // of the parameters
 	mapped int64              // bytes of a rank's weights that alias files
@@ -114,8 +118,13 @@ func (o Options) usual(m *models.Model) (Options, error) {
 		return o, fmt.Errorf("generate: room for %d positions, want at least 1", o.Room)
 	case o.Sequences < 0:
 		return o, fmt.Errorf("generate: %d sequences, want at least 1", o.Sequences)
+	case o.Snapshots < 0:
+		return o, fmt.Errorf("generate: snapshots every %d positions, want at least 1, or 0 for the default", o.Snapshots)
 	case o.Queue < 0:
 		return o, fmt.Errorf("generate: a queue of %d requests, want at least 1, or 0 for any number", o.Queue)
+	}
+	if o.Snapshots == 0 {
+		o.Snapshots = max(o.Room/8, blocks()[0])
 	}
 	o.Keep = gomoe.Off // packed copies of the weights would take as much memory as the weights
 	return o, nil
@@ -152,7 +161,7 @@ func Open(ctx context.Context, m *models.Model, c *checkpoint.Checkpoint, o Opti
 
 // newGenerator returns a generator without programs, weights and caches.
 func newGenerator(m *models.Model, c *checkpoint.Checkpoint, o Options) *Generator {
-	g := &Generator{model: m, c: c, o: o, jobs: map[shape]*gomoe.Job{}, args: map[shape]*arguments{}, kept: map[shape][]nn.Cache{},
+	g := &Generator{model: m, c: c, o: o, jobs: map[shape]*gomoe.Job{}, args: map[shape]*arguments{}, states: map[shape][]nn.State{},
 		forms: map[string]nn.Form{},
 		wake:  make(chan struct{}, 1), done: make(chan struct{})}
 	g.asked, g.stop = context.WithCancelCause(context.Background())
@@ -196,11 +205,9 @@ func (g *Generator) place(ctx context.Context, available func() memory.Limit) er
 		g.mapped += a.Lent() / int64(len(job.Local()))
 	}
 	for range g.o.Sequences {
-		s := &slot{caches: map[string]*runtime.Array{}}
-		for _, k := range g.kept[shape{1, 1, false}] {
-			if s.caches[k.Name], err = job.PutParts(k.In.Name, func(p runtime.Part) error { clear(p.Bytes()); return nil }); err != nil {
-				return err
-			}
+		s := &slot{snapshots: make([]snapshot, g.snapshots())}
+		if s.states, err = g.emptyStates(func(nn.State) bool { return true }); err != nil {
+			return err
 		}
 		g.slots = append(g.slots, s)
 	}
@@ -209,7 +216,8 @@ func (g *Generator) place(ctx context.Context, available func() memory.Limit) er
 
 // Memory is the planned memory use of a rank in bytes.
 type Memory struct {
-	Weights, Caches int64 // Caches covers all sequences
+	Weights, Caches int64 // Caches covers the states of all sequences, and their snapshots
+	Snapshots       int64 // the part of Caches for snapshots
 	Mapped          int64 // the part of Weights that aliases the model's files, taking no additional memory
 	Step            int64 // additional memory of the largest step
 }
@@ -221,22 +229,34 @@ func (g *Generator) Memory() Memory {
 		mem := j.Plan().Report(1).Mem
 		m.Step = max(m.Step, mem.Total-mem.Inputs)
 		if at == (shape{1, 1, false}) {
-			m.Caches = g.cacheBytes(func(p lowering.Port) int64 { return p.Spec.Local(j.Plan().Mesh, p.Type).Bytes() })
-			m.Weights = mem.Inputs - m.Caches
+			all, carried := g.stateBytes(j.Plan(), func(p lowering.Port) int64 { return p.Spec.Local(j.Plan().Mesh, p.Type).Bytes() })
+			m.Weights = mem.Inputs - all
+			m.addStates(g, all, carried)
 		}
 	}
-	m.Caches *= int64(g.o.Sequences)
 	return m
 }
 
-// cacheBytes adds up the sizes of a sequence's caches.
-func (g *Generator) cacheBytes(size func(lowering.Port) int64) (sum int64) {
-	for _, in := range g.jobs[shape{1, 1, false}].Plan().In {
-		if slices.ContainsFunc(g.kept[shape{1, 1, false}], func(k nn.Cache) bool { return k.In.Name == in.Name }) {
-			sum += size(in)
+// addStates counts the states of all sequences, given the sizes of one sequence's states and of the carried ones.
+func (m *Memory) addStates(g *Generator, all, carried int64) {
+	n := int64(g.o.Sequences)
+	m.Snapshots = n * carried * int64(g.snapshots())
+	m.Caches = n*all + m.Snapshots
+}
+
+// stateBytes adds up the sizes of a sequence's states, and of those that are carried, in a plan of one sequence.
+func (g *Generator) stateBytes(p *lowering.Plan, size func(lowering.Port) int64) (all, carried int64) {
+	for _, in := range p.In {
+		for _, x := range g.states[shape{1, 1, false}] {
+			if x.In.Name != in.Name {
+				continue
+			}
+			if all += size(in); x.Kind == nn.Carried {
+				carried += size(in)
+			}
 		}
 	}
-	return sum
+	return all, carried
 }
 
 // steps returns the memory of steps of every shape, in addition to weights and caches, on all ranks of this
@@ -255,7 +275,10 @@ func (g *Generator) steps() (sum int64) {
 func (g *Generator) fits(weights map[string]*models.Weight, can memory.Limit) error {
 	m, job := g.Memory(), g.jobs[shape{1, 1, false}]
 	// Caches split by tp are counted in full, because one process may have all ranks.
-	caches := float64(g.cacheBytes(func(p lowering.Port) int64 { return p.Type.Bytes() })) * float64(g.o.Sequences)
+	var whole Memory
+	all, carried := g.stateBytes(job.Plan(), func(p lowering.Port) int64 { return p.Type.Bytes() })
+	whole.addStates(g, all, carried)
+	caches := float64(whole.Caches)
 	need := float64(m.Caches) * float64(len(job.Local()))
 	for name, w := range weights {
 		l := w.Loan(g.c)

@@ -23,9 +23,14 @@ func (g *Generator) loop(ctx context.Context) {
 	for closing := false; err == nil && !closing; {
 		running, closing = g.admit(running)
 		for _, s := range running {
-			if s.slot == nil && err == nil && !closing {
+			switch {
+			case err != nil || closing:
+			case s.slot == nil:
 				err = g.seat(ctx, s)
+			case s.slid:
+				err = g.cut(ctx, s.slot, s.slot.keeps(s.window(), g.model.Grows))
 			}
+			s.slid = false
 		}
 		ready := slices.DeleteFunc(slices.Clone(running), (*sequence).full)
 		switch {
@@ -113,11 +118,15 @@ func (g *Generator) admit(running []*sequence) (now []*sequence, closing bool) {
 // prefix, it is copied.
 func (g *Generator) seat(ctx context.Context, s *sequence) error {
 	window := s.window()
-	common := func(x *slot) int {
+	keeps := func(x *slot) int {
 		if s.Scores { // scoring needs the logits of all positions
 			return 0
 		}
 		return x.keeps(window, g.model.Grows)
+	}
+	common := func(x *slot) int { // tokens to continue from
+		n, _ := x.from(keeps(x))
+		return n
 	}
 	var best, most *slot
 	for _, x := range g.slots {
@@ -140,13 +149,15 @@ func (g *Generator) seat(ctx context.Context, s *sequence) error {
 	}
 	n := common(best)
 	if m := common(most); m >= n+blocks()[len(blocks())-2] { // a smaller gain is recomputed as fast as copied
-		o := order{kind: copied, slots: []int32{int32(slices.Index(g.slots, most)), int32(slices.Index(g.slots, best))}, start: []int32{int32(m)}}
-		if err := g.give(ctx, o); err != nil {
+		_, place := most.from(m)
+		if err := g.copy(ctx, most, best, m, place); err != nil {
 			return err
 		}
+		best.forget(keeps(best)) // its snapshots
 		best.seen, best.plain, n = slices.Clone(most.seen[:m]), min(most.plain, m), m
+	} else if err := g.cut(ctx, best, keeps(best)); err != nil {
+		return err
 	}
-	best.forget(n)
 	best.user, s.slot, s.admitted = s, best, time.Now()
 	g.mu.Lock()
 	g.stats.Requests++
@@ -155,6 +166,49 @@ func (g *Generator) seat(ctx context.Context, s *sequence) error {
 	s.mu.Lock()
 	s.result.Reused, s.result.Wait = n, s.admitted.Sub(s.came)
 	s.mu.Unlock()
+	return nil
+}
+
+// copy copies the states of a slot's first n tokens, with carried states at a place, to another slot or to itself.
+func (g *Generator) copy(ctx context.Context, from, to *slot, n, place int) error {
+	at := func(x *slot) int32 { return int32(slices.Index(g.slots, x)) }
+	return g.give(ctx, order{kind: copied, slots: []int32{at(from), at(to)}, start: []int32{int32(n), int32(place)}})
+}
+
+// cut keeps at most the first n tokens of a slot: carried states are those of their last snapshot.
+func (g *Generator) cut(ctx context.Context, x *slot, n int) error {
+	n, place := x.from(n)
+	if place != live {
+		if err := g.copy(ctx, x, x, n, place); err != nil {
+			return err
+		}
+	}
+	x.forget(n)
+	return nil
+}
+
+// save takes a snapshot of a slot's carried states, if one is due after its last token: at regular positions, and
+// before the last token of a prompt, which a further text may repeat.
+func (g *Generator) save(ctx context.Context, x *slot, prompt int) error {
+	n := len(x.seen)
+	if n == 0 || len(x.snapshots) == 0 || n%g.o.Snapshots != 0 && n != prompt-1 {
+		return nil
+	}
+	to := -1
+	for i, s := range x.snapshots {
+		switch {
+		case s.tokens == n:
+			return nil
+		case s.tokens == 0:
+			to = i
+		case s.tokens%g.o.Snapshots != 0 && (to < 0 || s.tokens < x.snapshots[to].tokens): // of an earlier prompt
+			to = i
+		}
+	}
+	if err := g.give(ctx, order{kind: saved, slots: []int32{int32(slices.Index(g.slots, x))}, start: []int32{int32(to), 0}}); err != nil {
+		return err
+	}
+	x.snapshots[to].tokens = n
 	return nil
 }
 
@@ -174,7 +228,7 @@ func (g *Generator) step(ctx context.Context, running []*sequence) error {
 	var together []*sequence
 	blocked := false
 	for _, s := range running {
-		lacks := len(s.window()) - s.kept()
+		lacks := g.untilSnapshot(s, len(s.window())-s.kept())
 		if len(running) > 1 {
 			lacks = min(lacks, besides)
 		}
@@ -199,6 +253,18 @@ func (g *Generator) step(ctx context.Context, running []*sequence) error {
 	g.stats.Busy += time.Since(began)
 	g.mu.Unlock()
 	return err
+}
+
+// untilSnapshot returns the number of tokens, of those that a sequence lacks, before the next snapshot is due.
+func (g *Generator) untilSnapshot(s *sequence, lacks int) int {
+	if len(s.slot.snapshots) == 0 {
+		return lacks
+	}
+	at := s.kept()
+	if before := s.prompt(s.window()) - 1 - at; before > 0 {
+		lacks = min(lacks, before)
+	}
+	return min(lacks, g.o.Snapshots-at%g.o.Snapshots)
 }
 
 // compute runs a step of n tokens for each of the given sequences, and samples the next token of those with all
@@ -241,6 +307,9 @@ func (g *Generator) compute(ctx context.Context, n int, sequences ...*sequence) 
 		}
 		s.slot.sees(windows[i][at:at+n], len(windows[i]), g.model.Grows)
 		s.slot.used = now
+		if err := g.save(ctx, s.slot, s.prompt(windows[i])); err != nil {
+			return err
+		}
 		if s.scores() {
 			if err := s.score(own, g.model.Vocab, at); err != nil {
 				s.end("", err)

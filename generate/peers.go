@@ -71,8 +71,8 @@ func (p *peers) receive(ctx context.Context) (o order, err error) {
 	head := take(3)
 	starts := int(head[1])
 	lengths := starts
-	if o.kind = kind(head[0]); o.kind == copied {
-		starts, lengths = 1, 0
+	if o.kind = kind(head[0]); o.kind == copied || o.kind == saved {
+		starts, lengths = 2, 0
 	}
 	o.slots = take(int(head[1]))
 	o.start = take(starts)

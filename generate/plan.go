@@ -2,7 +2,6 @@ package generate
 
 import (
 	"context"
-	"slices"
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/checkpoint"
@@ -19,7 +18,7 @@ func Plan(ctx context.Context, m *models.Model, c *checkpoint.Checkpoint, o Opti
 	if err != nil {
 		return nil, err
 	}
-	g := &Generator{model: m, c: c, o: o, kept: map[shape][]nn.Cache{}, forms: map[string]nn.Form{}}
+	g := &Generator{model: m, c: c, o: o, states: map[shape][]nn.State{}, forms: map[string]nn.Form{}}
 	ranks := make([]Memory, o.Mesh.Ranks())
 	for i, at := range g.shapes() {
 		p, cfg, err := g.program(at)
@@ -45,14 +44,16 @@ func (g *Generator) shapes() []shape {
 	return []shape{{1, 1, false}, {1, g.block(g.o.Room), false}, {g.o.Sequences, 1, false}}
 }
 
-// count adds up the weights and caches of a rank.
+// count adds up the weights and states of a rank.
 func (g *Generator) count(m *Memory, plan *lowering.Plan, rank int) {
-	for _, in := range plan.In {
+	size := func(in lowering.Port) int64 {
 		_, part := in.Spec.Box(plan.Mesh, rank, in.Type)
-		if slices.ContainsFunc(g.kept[shape{1, 1, false}], func(k nn.Cache) bool { return k.In.Name == in.Name }) {
-			m.Caches += part.Bytes() * int64(g.o.Sequences)
-		} else {
-			m.Weights += part.Bytes()
-		}
+		return part.Bytes()
+	}
+	all, carried := g.stateBytes(plan, size)
+	m.addStates(g, all, carried)
+	m.Weights = -all
+	for _, in := range plan.In {
+		m.Weights += size(in)
 	}
 }

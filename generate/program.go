@@ -18,7 +18,7 @@ type shape struct {
 }
 
 // job returns the job running steps of a shape. Its results are the logits f32[sequences,1,V] of the last tokens,
-// or f32[sequences,tokens,V] of all tokens if scored, followed by the caches in the order of g.kept. When ctx ends,
+// or f32[sequences,tokens,V] of all tokens if scored, followed by the states in the order of g.states. When ctx ends,
 // compilation stops.
 func (g *Generator) job(ctx context.Context, at shape) (*gomoe.Job, error) {
 	if j := g.jobs[at]; j != nil {
@@ -37,10 +37,10 @@ func (g *Generator) job(ctx context.Context, at shape) (*gomoe.Job, error) {
 }
 
 // program traces the program for steps of a shape, and returns its configuration. It records the parameters, and
-// the shape's caches.
+// the shape's states.
 func (g *Generator) program(at shape) (*graph.Program, gomoe.Config, error) {
 	donate := map[string]int{}
-	var caches []nn.Cache
+	var states []nn.State
 	var params []nn.Param
 	p, err := graph.Trace("step", func(t *graph.Tracer) []*graph.Value {
 		s := nn.New(t, nn.Options{DType: models.DType(g.c), Stored: g.stored, Exchange: g.o.Exchange, Wire: g.o.Wire, Copies: g.o.Copies, LoRA: g.o.Adapters.Options()})
@@ -49,9 +49,9 @@ func (g *Generator) program(at shape) (*graph.Program, gomoe.Config, error) {
 			st.Length = t.Input("length", graph.I32, at.sequences)
 		}
 		logits := g.model.Forward(s, t.Input("tokens", graph.I32, at.sequences, at.tokens), st)
-		params, caches = s.Params(), st.Caches()
+		params, states = s.Params(), st.States()
 		out := []*graph.Value{primitives.ShardingConstraint(logits).Named("logits")}
-		for _, c := range caches {
+		for _, c := range states {
 			donate[c.In.Name] = len(out)
 			out = append(out, c.Out)
 		}
@@ -63,11 +63,11 @@ func (g *Generator) program(at shape) (*graph.Program, gomoe.Config, error) {
 	cfg := g.o.Config
 	cfg.Place, cfg.Donate = nn.Places(params, cfg.Mesh), donate
 	if cfg.Mesh.Size("tp") > 0 {
-		for name := range donate { // caches of keys and values are sharded with the heads
-			cfg.Place[name] = nn.Param{Place: g.model.CachePlace}.Spec(cfg.Mesh)
+		for _, x := range states {
+			cfg.Place[x.In.Name] = nn.Param{Place: x.Place}.Spec(cfg.Mesh)
 		}
 	}
-	g.kept[at], g.params = caches, params
+	g.states[at], g.params = states, params
 	return p, cfg, nil
 }
 

@@ -15,8 +15,7 @@ type sequence struct {
 	ids      []int32 // of the prompt, followed by generated ones
 	scored   int     // prompt tokens with known probabilities
 	dropped  int     // tokens dropped by sliding, following the first Keep
-	grows    int     // Grows of the model
-	slid     bool    // since the caches were last checked
+	slid     bool    // since the states were last checked
 	slot     *slot   // nil while waiting
 	stream   *tokenizer.Stream
 	stops    *Stops
@@ -34,7 +33,7 @@ type sequence struct {
 }
 
 func (g *Generator) newSequence(r Request) *sequence {
-	s := &sequence{Request: r, grows: g.model.Grows, ids: slices.Clone(r.Prompt), came: time.Now(), news: make(chan struct{}, 1), look: g.look}
+	s := &sequence{Request: r, ids: slices.Clone(r.Prompt), came: time.Now(), news: make(chan struct{}, 1), look: g.look}
 	s.result.Prompt = len(r.Prompt)
 	if g.o.Tokenizer != nil {
 		s.stream, s.stops = g.o.Tokenizer.Continue(r.Prompt), NewStops(r.Stops, g.o.Tokenizer)
@@ -60,13 +59,15 @@ func (s *sequence) window() []int32 {
 	return slices.Concat(s.ids[:keep], s.ids[keep+s.dropped:])
 }
 
-// kept returns how many tokens of the window are in the slot's caches. After sliding, it first drops the others.
-func (s *sequence) kept() int {
-	if s.slid {
-		s.slot.forget(s.slot.keeps(s.window(), s.grows))
-		s.slid = false
+// kept returns how many tokens of the window are in the slot's states.
+func (s *sequence) kept() int { return len(s.slot.seen) }
+
+// prompt returns the length of the prompt if the window is one, and 0 if it has generated tokens.
+func (s *sequence) prompt(window []int32) int {
+	if s.result.Tokens > 0 {
+		return 0
 	}
-	return len(s.slot.seen)
+	return len(window)
 }
 
 // scores reports whether tokens of the prompt still lack their probabilities.

@@ -26,10 +26,9 @@ type Decoder struct {
 // deepest is the maximum number of layers, because families loop over them before any tensor is checked.
 const deepest = 1 << 16
 
-// Mixer is a kind of attention.
+// Mixer is a layer that combines the tokens of a sequence, such as attention.
 type Mixer interface {
 	Apply(s *nn.Scope, x *graph.Value, st *nn.Step) *graph.Value
-	CachePlace() []string
 }
 
 // ReadDecoder reads the settings common to all families.
@@ -134,7 +133,7 @@ func (d Decoder) Model(r *Reader, experts, topK int) (*Model, error) {
 	}
 	heads, _ := d.Attention(0).(nn.Attention)
 	split := heads.KVHeads
-	if heads.CachePlace() == nil {
+	if heads.Norm == nn.Together {
 		split = 0
 	}
 	grows, context := 0, math.MaxInt32
@@ -151,7 +150,7 @@ func (d Decoder) Model(r *Reader, experts, topK int) (*Model, error) {
 		}
 		context = min(context, max(d.Context, int(min(float64(p.Original)*p.Factor, math.MaxInt32))))
 	}
-	return &Model{Family: r.family, Grows: grows, Heads: split, Settings: r.said, RopeFactors: r.factors, HeadWidth: heads.Width, Vocab: d.Vocab, Context: context, Layers: d.Layers, Experts: experts, TopK: topK, CachePlace: d.Attention(0).CachePlace(), Forward: d.forward}, nil
+	return &Model{Family: r.family, Grows: grows, Heads: split, Settings: r.said, RopeFactors: r.factors, HeadWidth: heads.Width, Vocab: d.Vocab, Context: context, Layers: d.Layers, Experts: experts, TopK: topK, Forward: d.forward}, nil
 }
 
 // forward returns the logits f32[B,S,V] of tokens i32[B,S].

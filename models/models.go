@@ -34,8 +34,6 @@ type Model struct {
 	// that it never does.
 	Grows int
 	Heads int // key/value heads that the axis tp can split evenly; 0 if it splits none
-	// CachePlace lists the mesh axes splitting the caches of keys and values, in the form of nn.Param.Place.
-	CachePlace []string
 	// Forward returns the logits f32[B,S,Vocab] of tokens i32[B,S]. If st requests only the last token's logits, they
 	// are f32[B,1,Vocab], and the axis tp shards the vocabulary unless the head shares the embedding table.
 	Forward func(s *nn.Scope, tokens *graph.Value, st *nn.Step) *graph.Value

@@ -253,7 +253,7 @@ func greedy(t *testing.T, c *checkpoint.Checkpoint, m *Model, prompt []int32, n 
 			logits := m.Forward(s, tr.Input("tokens", graph.I32, 1, n), st)
 			params = s.Params()
 			out := []*graph.Value{primitives.SliceInDim(logits, 1, n-1, n)}
-			for _, k := range st.Caches() {
+			for _, k := range st.States() {
 				donate[k.In.Name] = len(out)
 				caches = append(caches, k.In.Name)
 				out = append(out, k.Out)

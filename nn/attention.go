@@ -30,14 +30,6 @@ const (
 	Together = "together"
 )
 
-// CachePlace returns the mesh axes splitting the caches of keys and values along their heads.
-func (a Attention) CachePlace() []string {
-	if a.Norm == Together {
-		return nil
-	}
-	return []string{"", "", "tp"}
-}
-
 // Apply returns the attention of x[B,S,H] to itself and to the step's caches, as [B,S,H]. With Step.Queries set, it
 // returns only the rows selected by Step.Tail.
 func (a Attention) Apply(s *Scope, x *graph.Value, st *Step) *graph.Value {
@@ -46,9 +38,9 @@ func (a Attention) Apply(s *Scope, x *graph.Value, st *Step) *graph.Value {
 		graph.Fail("attention with %d heads, %d heads of keys and width %d, want at least 1 of each, and a number of heads of keys that divides the heads", a.Heads, a.KVHeads, a.Width)
 	}
 	batch, hidden := x.Dim(0), x.Dim(2)
-	columns, rows := Columns, Rows
+	columns, rows, place := Columns, Rows, []string{"", "", "tp"}
 	if a.Norm == Together {
-		columns, rows = "", ""
+		columns, rows, place = "", "", nil
 	}
 	project := func(x *graph.Value, name, gguf, norm string, heads int) *graph.Value {
 		y := Linear{Out: heads * a.Width, Bias: a.Bias, Split: columns}.Apply(s.In(name+"_proj", gguf), x)
@@ -71,6 +63,6 @@ func (a Attention) Apply(s *Scope, x *graph.Value, st *Step) *graph.Value {
 	if a.Sinks {
 		p.Sinks = primitives.ConvertElementType(s.Param("sinks", "attn_sinks.weight", Init{}, []string{"tp"}, a.Heads), max(q.Type.DType, graph.F32))
 	}
-	y := st.attend(s, q, k, v, p)
+	y := st.attend(s, q, k, v, p, place...)
 	return Linear{Out: hidden, Bias: a.OutBias, Split: rows}.Apply(s.In("o_proj", "attn_output"), primitives.Reshape(y, batch, y.Dim(1), a.Heads*a.Width))
 }

@@ -27,9 +27,6 @@ type MLA struct {
 	Split bool
 }
 
-// CachePlace returns nil: all heads share the cache, so no mesh axis splits it.
-func (a MLA) CachePlace() []string { return nil }
-
 // Apply returns the attention of x[B,S,H] to itself and to the step's cache, as [B,S,H]. With Step.Queries set, it
 // returns only the rows selected by Step.Tail.
 func (a MLA) Apply(s *Scope, x *graph.Value, st *Step) *graph.Value {

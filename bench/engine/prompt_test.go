@@ -59,7 +59,7 @@ func promptProgram(d graph.DType) (p *graph.Program, donated map[string]int, err
 		for _, r := range s.Routed() {
 			out = append(out, r.Counts)
 		}
-		for _, c := range st.Caches() {
+		for _, c := range st.States() {
 			donated[c.In.Name] = len(out)
 			out = append(out, c.Out)
 		}

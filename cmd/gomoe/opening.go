@@ -206,6 +206,10 @@ func roomText(g *generate.Generator) string {
 	if m.Mapped > 0 {
 		mapped = fmt.Sprintf(" (%s of them in the model's files)", memory.Format(m.Mapped))
 	}
+	caches := memory.Format(m.Caches)
+	if m.Snapshots > 0 {
+		caches += fmt.Sprintf(" (%s of them for snapshots)", memory.Format(m.Snapshots))
+	}
 	return fmt.Sprintf("room for %d positions%s; a rank takes %s: weights %s%s, caches %s, the largest step %s", g.Room(), of,
-		memory.Format(m.Weights+m.Caches+m.Step), memory.Format(m.Weights), mapped, memory.Format(m.Caches), memory.Format(m.Step))
+		memory.Format(m.Weights+m.Caches+m.Step), memory.Format(m.Weights), mapped, caches, memory.Format(m.Step))
 }
