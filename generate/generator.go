@@ -13,6 +13,7 @@ import (
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/memory"
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/nn"
@@ -28,6 +29,8 @@ type Options struct {
 	Room      int         // capacity of a sequence's caches in positions; 0 means the model's context length
 	Cache     graph.DType // element type of the caches; zero means the model's computation type
 	Sequences int         // number of sequences generated concurrently; 0 means 1
+	// Speculate is the source of guesses for a text that is generated alone.
+	Speculate Speculation
 	// Snapshots is the number of positions from one snapshot of a sequence's carried states to the next, for models
 	// that have such states; 0 means an eighth of Room, and at least 512. A text that shares a prefix with an earlier
 	// one continues from the last snapshot in it.
@@ -82,6 +85,7 @@ type Stats struct {
 	Sequences, Queue          int // as in Options
 	Requests                  int // number of requests admitted so far
 	Prompt, Reused, Generated int // tokens of prompts computed, prompt tokens found in caches, and tokens generated
+	Guessed, Accepted         int // guesses of Options.Speculate, and those that were generated
 	Steps                     int
 	Busy                      time.Duration // total duration of steps
 }
@@ -118,6 +122,8 @@ func (o Options) usual(m *models.Model) (Options, error) {
 		return o, fmt.Errorf("generate: room for %d positions, want at least 1", o.Room)
 	case o.Sequences < 0:
 		return o, fmt.Errorf("generate: %d sequences, want at least 1", o.Sequences)
+	case o.Speculate != NoSpeculation && o.Speculate != NGram:
+		return o, fmt.Errorf("generate: speculate %s, want nothing or %q", quoted.Text(string(o.Speculate)), string(NGram))
 	case o.Snapshots < 0:
 		return o, fmt.Errorf("generate: snapshots every %d positions, want at least 1, or 0 for the default", o.Snapshots)
 	case o.Queue < 0:

@@ -188,17 +188,17 @@ func (g *Generator) cut(ctx context.Context, x *slot, n int) error {
 }
 
 // save takes a snapshot of a slot's carried states, if one is due after its last token: at regular positions, and
-// before the last token of a prompt, which a further text may repeat.
-func (g *Generator) save(ctx context.Context, x *slot, prompt int) error {
+// before the last token of a prompt, which a further text may repeat. It returns the snapshot's index, or -1.
+func (g *Generator) save(ctx context.Context, x *slot, prompt int) (int, error) {
 	n := len(x.seen)
 	if n == 0 || len(x.snapshots) == 0 || n%g.o.Snapshots != 0 && n != prompt-1 {
-		return nil
+		return -1, nil
 	}
 	to := -1
 	for i, s := range x.snapshots {
 		switch {
 		case s.tokens == n:
-			return nil
+			return -1, nil
 		case s.tokens == 0:
 			to = i
 		case s.tokens%g.o.Snapshots != 0 && (to < 0 || s.tokens < x.snapshots[to].tokens): // of an earlier prompt
@@ -206,10 +206,10 @@ func (g *Generator) save(ctx context.Context, x *slot, prompt int) error {
 		}
 	}
 	if err := g.give(ctx, order{kind: saved, slots: []int32{int32(slices.Index(g.slots, x))}, start: []int32{int32(to), 0}}); err != nil {
-		return err
+		return -1, err
 	}
 	x.snapshots[to].tokens = n
-	return nil
+	return to, nil
 }
 
 // commonPrefix returns the length of the common prefix of a and b.
@@ -221,10 +221,20 @@ func commonPrefix(a, b []int32) int {
 	return n
 }
 
-// step runs a block of the first sequence with a block left to compute, and then a step of one token for each
+// step runs a step with guesses if there is one sequence, and otherwise a block of the first sequence with a block left to compute, and then a step of one token for each
 // sequence with less than a block left.
 func (g *Generator) step(ctx context.Context, running []*sequence) error {
 	began := time.Now()
+	defer func() {
+		g.mu.Lock()
+		g.stats.Busy += time.Since(began)
+		g.mu.Unlock()
+	}()
+	if len(running) == 1 {
+		if done, err := g.speculate(ctx, running[0]); done {
+			return err
+		}
+	}
 	var together []*sequence
 	blocked := false
 	for _, s := range running {
@@ -245,14 +255,10 @@ func (g *Generator) step(ctx context.Context, running []*sequence) error {
 			}
 		}
 	}
-	var err error
 	if len(together) > 0 {
-		err = g.compute(ctx, 1, together...)
+		return g.compute(ctx, 1, together...)
 	}
-	g.mu.Lock()
-	g.stats.Busy += time.Since(began)
-	g.mu.Unlock()
-	return err
+	return nil
 }
 
 // untilSnapshot returns the number of tokens, of those that a sequence lacks, before the next snapshot is due.
@@ -307,7 +313,7 @@ func (g *Generator) compute(ctx context.Context, n int, sequences ...*sequence) 
 		}
 		s.slot.sees(windows[i][at:at+n], len(windows[i]), g.model.Grows)
 		s.slot.used = now
-		if err := g.save(ctx, s.slot, s.prompt(windows[i])); err != nil {
+		if _, err := g.save(ctx, s.slot, s.prompt(windows[i])); err != nil {
 			return err
 		}
 		if s.scores() {

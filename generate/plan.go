@@ -39,9 +39,15 @@ func Plan(ctx context.Context, m *models.Model, c *checkpoint.Checkpoint, o Opti
 	return ranks, nil
 }
 
-// shapes returns the shape of a step of one token, and the largest shapes.
+// shapes returns the shape of a step of one token, the largest shapes, and those of steps with guesses.
 func (g *Generator) shapes() []shape {
-	return []shape{{1, 1, false}, {1, g.block(g.o.Room), false}, {g.o.Sequences, 1, false}}
+	all := []shape{{1, 1, false}, {1, g.block(g.o.Room), false}, {g.o.Sequences, 1, false}}
+	for _, n := range guesses() {
+		if g.o.Speculate != NoSpeculation && n < g.o.Room {
+			all = append(all, shape{1, n + 1, true})
+		}
+	}
+	return all
 }
 
 // count adds up the weights and states of a rank.

@@ -16,7 +16,7 @@ import (
 func TestScores(t *testing.T) {
 	prompt, rest := expected(t, "mixtral")
 	long := append(append([]int32{}, prompt...), rest...)
-	for _, mesh := range []string{"", "ep=3"} {
+	for _, mesh := range []string{"", "ep=3", "ep=2,tp=2"} {
 		m, err := sharding.ParseMesh(mesh)
 		require.NoError(t, err)
 		g := open(t, "mixtral", Options{Config: gomoe.Config{Mesh: m}, Sequences: 2})

@@ -12,13 +12,14 @@ import (
 // sequence is a request and its progress. Fields above mu belong to the goroutine running the steps.
 type sequence struct {
 	Request
-	ids      []int32 // of the prompt, followed by generated ones
-	scored   int     // prompt tokens with known probabilities
-	dropped  int     // tokens dropped by sliding, following the first Keep
-	slid     bool    // since the states were last checked
-	slot     *slot   // nil while waiting
-	stream   *tokenizer.Stream
-	stops    *Stops
+	ids     []int32 // of the prompt, followed by generated ones
+	scored  int     // prompt tokens with known probabilities
+	dropped int     // tokens dropped by sliding, following the first Keep
+	slid    bool    // since the states were last checked
+	slot    *slot   // nil while waiting
+	stream  *tokenizer.Stream
+	stops   *Stops
+	speculation
 	came     time.Time
 	admitted time.Time
 

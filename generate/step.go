@@ -205,13 +205,17 @@ func (g *Generator) emptyStates(of func(nn.State) bool) (map[string]*runtime.Arr
 
 func carried(x nn.State) bool { return x.Kind == nn.Carried }
 
-// snapshots returns the number of snapshots of a sequence: one every so many positions, and those at the ends of this
-// prompt and of the one before.
+// snapshots returns the number of snapshots of a sequence: one every so many positions, those at the ends of this prompt
+// and of the one before, and one before a step with guesses.
 func (g *Generator) snapshots() int {
 	if !slices.ContainsFunc(g.states[shape{1, 1, false}], carried) {
 		return 0
 	}
-	return g.o.Room/g.o.Snapshots + 2
+	n := g.o.Room/g.o.Snapshots + 2
+	if g.o.Speculate != NoSpeculation {
+		n++
+	}
+	return n
 }
 
 // saveStates copies a slot's carried states to a snapshot.

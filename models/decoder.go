@@ -175,7 +175,7 @@ func (d Decoder) forward(s *nn.Scope, tokens *graph.Value, st *nn.Step) *graph.V
 		head = embed
 	}
 	l := nn.Linear{Out: d.Vocab, DType: graph.F32}
-	if st.Last && !d.Tied { // few logits, which are gathered; a loss needs all logits of a token on one rank
+	if st.Room > 0 && !d.Tied { // few logits, which are gathered; a loss needs all logits of a token on one rank
 		l.Split = nn.Columns
 	}
 	return l.Apply(head, x)

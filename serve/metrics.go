@@ -53,6 +53,8 @@ func newMetrics(g *generate.Generator) *metrics {
 		{"gomoe_prompt_tokens_total", "Tokens of prompts that were computed.", func(s generate.Stats) float64 { return float64(s.Prompt) }},
 		{"gomoe_reused_tokens_total", "Tokens of prompts that were in caches.", func(s generate.Stats) float64 { return float64(s.Reused) }},
 		{"gomoe_generated_tokens_total", "Tokens that were generated.", func(s generate.Stats) float64 { return float64(s.Generated) }},
+		{"gomoe_guessed_tokens_total", "Guesses for the next tokens.", func(s generate.Stats) float64 { return float64(s.Guessed) }},
+		{"gomoe_accepted_tokens_total", "Guesses that were generated.", func(s generate.Stats) float64 { return float64(s.Accepted) }},
 		{"gomoe_steps_total", "Steps that were computed.", func(s generate.Stats) float64 { return float64(s.Steps) }},
 		{"gomoe_busy_seconds_total", "How long steps ran.", func(s generate.Stats) float64 { return s.Busy.Seconds() }},
 	} {

@@ -215,6 +215,7 @@ func (c *chatting) answer(ctx context.Context, gen *generate.Generator, out *gen
 		fmt.Fprintf(c.stderr, "the context of %d positions is full: dropping the oldest %d messages\n", gen.Room(), left)
 	}
 	var answer strings.Builder
+	before := gen.Stats()
 	r, err := gen.Generate(ctx, generate.Request{Prompt: ids, N: c.n, Sampling: c.s, Ends: c.ends, Stops: c.stop}, func(x generate.Token) bool {
 		answer.WriteString(x.Text)
 		return out.print(x.Text)
@@ -233,6 +234,7 @@ func (c *chatting) answer(ctx context.Context, gen *generate.Generator, out *gen
 		if r.Tokens > 1 {
 			fmt.Fprintf(c.stderr, "written: %d tokens, %.3f ms each\n", r.Tokens, r.Others.Seconds()*1e3/float64(r.Tokens-1))
 		}
+		fmt.Fprint(c.stderr, guessText(before, gen.Stats()))
 	}
 	return nil
 }

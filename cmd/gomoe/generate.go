@@ -239,6 +239,7 @@ func (g *writing) continuation(ctx context.Context, gen *generate.Generator, tra
 	if quiet {
 		out = newOutput(io.Discard)
 	}
+	before := gen.Stats()
 	r, err := gen.Generate(ctx, generate.Request{Prompt: g.ids, N: g.n, Sampling: s, Ends: g.ends, Stops: g.stop, Slide: g.slide, Keep: g.keep, Logits: g.homeSums()}, func(x generate.Token) bool {
 		text.ids, text.logits = append(text.ids, x.ID), append(text.logits, x.Logits)
 		return out.print(x.Text)
@@ -260,6 +261,7 @@ func (g *writing) continuation(ctx context.Context, gen *generate.Generator, tra
 		if r.Tokens > 1 {
 			fmt.Fprintf(g.stderr, "written: %d tokens, %.3f ms each, %.1f tokens/s\n", r.Tokens, r.Others.Seconds()*1e3/float64(r.Tokens-1), float64(r.Tokens-1)/r.Others.Seconds())
 		}
+		fmt.Fprint(g.stderr, guessText(before, gen.Stats()))
 		fmt.Fprintln(g.stderr, splitText(trace.Totals(0)))
 	}
 	return text, nil

@@ -115,6 +115,17 @@ func TestGenerateEnds(t *testing.T) {
 	require.Equal(t, text[:strings.IndexByte(text, end)]+"\n", again)
 }
 
+// Guesses leave the text as it is, and are told.
+func TestGenerateSpeculates(t *testing.T) {
+	dir := bytesModel(t)
+	prompt := strings.Repeat("!\"#$%&", 3)
+	_, want, _ := generateRun(t, "", dir, "-prompt", prompt, "-n", "60")
+	code, got, told := generateRun(t, "", dir, "-prompt", prompt, "-n", "60", "-speculate", "ngram", "-stats")
+	require.Equal(t, 0, code, told)
+	require.Equal(t, want, got)
+	require.Regexp(t, `guesses: \d+ of \d+ were right, \d\.\d tokens a step`, told)
+}
+
 func TestGenerateRefuses(t *testing.T) {
 	dir := bytesModel(t)
 	bare := t.TempDir()
@@ -146,6 +157,7 @@ func TestGenerateRefuses(t *testing.T) {
 		{[]string{dir, "-file", "/dev/zero", "-n", "9"}, exitWrong, "-file: open /dev/zero: this is a device, want a file"},
 		{[]string{dir, "-prompt", "abc", "-n", "9"}, exitWrong, "the tokenizer makes token 97 of the text, and the model has 40 tokens: they are of different models"},
 		{[]string{dir, "-prompt", "!", "-temperature", "-1"}, exitUsage, "temperature -1, want a number from 0 to 3.4e+38"},
+		{[]string{dir, "-prompt", "!", "-speculate", "mtp"}, exitUsage, "for flag -speculate: want off or ngram"},
 		{[]string{dir, "-prompt", "!", "-cache", "i32"}, exitUsage, "want f32, bf16, f16 or q8_0"},
 		{[]string{dir, "-prompt", "!", "-n", "9", "-compare", "1,x"}, exitUsage, `-compare "1,x": want numbers of ranks such as 1,2,4`},
 		{[]string{dir, "-prompt", "!", "-n", "9", "-compare", "1", "-mesh", "ep=2"}, exitUsage, "-compare makes its own meshes"},

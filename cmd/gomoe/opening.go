@@ -50,6 +50,8 @@ type opening struct {
 func (m *opening) flags(fs *flag.FlagSet) {
 	fs.Func("cache", "element `type` of the caches: f32, bf16, f16 or q8_0; that of the calculation if not given",
 		quoted.OneOf[graph.DType]{To: &m.o.Cache, Of: []graph.DType{graph.F32, graph.BF16, graph.F16, graph.Q8_0}}.Set)
+	fs.Func("speculate", "`source` of guesses for the next tokens, with which the text is the same: ngram, the tokens that followed the last three before, or off; off if not given",
+		quoted.OneOf[generate.Speculation]{To: &m.o.Speculate, Of: []generate.Speculation{generate.NoSpeculation, generate.NGram}}.Set)
 	adapterFlag(fs, &m.adapter)
 	returnFlags(fs, &m.o.Exchange, &m.o.Wire)
 	m.copies.flags(fs)
@@ -195,6 +197,15 @@ func (m *opening) close() error {
 		errs = append(errs, m.end())
 	}
 	return errors.Join(append(errs, m.w.Close())...)
+}
+
+// guessText describes the guesses between two states of a generator, as a line; "" if there were none.
+func guessText(before, after generate.Stats) string {
+	guessed, accepted := after.Guessed-before.Guessed, after.Accepted-before.Accepted
+	if guessed == 0 {
+		return ""
+	}
+	return fmt.Sprintf("guesses: %d of %d were right, %.1f tokens a step\n", accepted, guessed, float64(after.Generated-before.Generated)/float64(after.Steps-before.Steps))
 }
 
 // roomText describes a generator's context length and the memory of a rank.
