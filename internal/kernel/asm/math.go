@@ -324,6 +324,8 @@ func (s lanes) arithmetic() {
 			VBROADCASTSS(address(Param("hi")), hi)
 		},
 		body: func(x vs) vec { return s.min(s.max(x[0], lo), hi) }})
+	s.loopOf(pointwise{name: "AddProduct", doc: "z = sum + x·y, rounded twice", args: []string{"z", "sum", "x", "y"}, more: ")", unroll: 4,
+		body: func(x vs) vec { return s.op2(VADDPS, x[0], s.op2(VMULPS, x[1], x[2])) }})
 	if s.wide { // the others are only written for AVX2
 		return
 	}

@@ -134,6 +134,8 @@ func (f *file) arithmetic() {
 	f.binary("Div", "x/y", "fdiv")
 	f.binary("Maximum", "max(x, y)", "fmax")
 	f.binary("Minimum", "min(x, y)", "fmin")
+	f.pointwise(pointwise{name: "AddProduct", doc: "z = sum + x·y, rounded twice", args: []string{"z", "sum", "x", "y"},
+		body: func(b *block, x []value) value { return b.add(x[0], b.mul(x[1], x[2])) }})
 	for _, u := range [][3]string{{"Neg", "-x", "fneg"}, {"Abs", "|x|", "fabs"}, {"Sqrt", "√x", "fsqrt"},
 		{"Floor", "the nearest integer below x", "frintm"}, {"Ceil", "the nearest integer above x", "frintp"},
 		{"Round", "the nearest integer, of two away from 0", "frinta"}, {"RoundToEven", "the nearest integer, of two the even one", "frintn"}} {

@@ -57,6 +57,11 @@ func avx512Sqrt(n int, y *float32, x *float32)
 //go:noescape
 func avx512Clamp(n int, y *float32, x *float32, lo float32, hi float32)
 
+// avx512AddProduct is z = sum + x·y, rounded twice, for n elements.
+//
+//go:noescape
+func avx512AddProduct(n int, z *float32, sum *float32, x *float32, y *float32)
+
 // avx512Rsqrt is y = 1/√x, for n elements.
 //
 //go:noescape
@@ -141,6 +146,11 @@ func avx2Sqrt(n int, y *float32, x *float32)
 //
 //go:noescape
 func avx2Clamp(n int, y *float32, x *float32, lo float32, hi float32)
+
+// avx2AddProduct is z = sum + x·y, rounded twice, for n elements.
+//
+//go:noescape
+func avx2AddProduct(n int, z *float32, sum *float32, x *float32, y *float32)
 
 // avx2Sign is y = x where that is 0 or NaN, else 1 with its sign, for n elements.
 //

@@ -539,6 +539,79 @@ done:
 	VZEROUPPER
 	RET
 
+// func avx512AddProduct(n int, z *float32, sum *float32, x *float32, y *float32)
+// Requires: AVX, AVX512F
+TEXT ·avx512AddProduct(SB), NOSPLIT, $0-40
+	MOVQ n+0(FP), CX
+	XORQ AX, AX
+	MOVQ z+8(FP), DX
+	MOVQ sum+16(FP), BX
+	MOVQ x+24(FP), SI
+	MOVQ y+32(FP), DI
+
+many:
+	CMPQ    CX, $+64
+	JLT     not_many
+	VMOVUPS (BX)(AX*1), Z0
+	VMOVUPS (SI)(AX*1), Z1
+	VMOVUPS (DI)(AX*1), Z2
+	VMULPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, (DX)(AX*1)
+	VMOVUPS 64(BX)(AX*1), Z0
+	VMOVUPS 64(SI)(AX*1), Z1
+	VMOVUPS 64(DI)(AX*1), Z2
+	VMULPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 64(DX)(AX*1)
+	VMOVUPS 128(BX)(AX*1), Z0
+	VMOVUPS 128(SI)(AX*1), Z1
+	VMOVUPS 128(DI)(AX*1), Z2
+	VMULPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 128(DX)(AX*1)
+	VMOVUPS 192(BX)(AX*1), Z0
+	VMOVUPS 192(SI)(AX*1), Z1
+	VMOVUPS 192(DI)(AX*1), Z2
+	VMULPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 192(DX)(AX*1)
+	ADDQ    $+256, AX
+	SUBQ    $+64, CX
+	JMP     many
+
+not_many:
+one:
+	CMPQ    CX, $+16
+	JLT     not_one
+	VMOVUPS (BX)(AX*1), Z0
+	VMOVUPS (SI)(AX*1), Z1
+	VMOVUPS (DI)(AX*1), Z2
+	VMULPS  Z2, Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, (DX)(AX*1)
+	ADDQ    $+64, AX
+	SUBQ    $+16, CX
+	JMP     one
+
+not_one:
+	TESTQ     CX, CX
+	JZ        done
+	MOVQ      $0x00000001, R8
+	SHLQ      CL, R8
+	DECQ      R8
+	KMOVW     R8, K1
+	VMOVUPS.Z (BX)(AX*1), K1, Z0
+	VMOVUPS.Z (SI)(AX*1), K1, Z1
+	VMOVUPS.Z (DI)(AX*1), K1, Z2
+	VMULPS    Z2, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   Z0, K1, (DX)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
 // func avx512Rsqrt(n int, y *float32, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·avx512Rsqrt(SB), NOSPLIT, $0-24
@@ -1608,6 +1681,79 @@ not_one:
 	VCMPPS     $0x03, Y0, Y0, Y3
 	VBLENDVPS  Y3, Y0, Y1, Y0
 	VMASKMOVPS Y0, Y2, (DX)(CX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx2AddProduct(n int, z *float32, sum *float32, x *float32, y *float32)
+// Requires: AVX
+TEXT ·avx2AddProduct(SB), NOSPLIT, $0-40
+	MOVQ n+0(FP), AX
+	XORQ CX, CX
+	MOVQ z+8(FP), DX
+	MOVQ sum+16(FP), BX
+	MOVQ x+24(FP), SI
+	MOVQ y+32(FP), DI
+
+many:
+	CMPQ    AX, $+32
+	JLT     not_many
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS (SI)(CX*1), Y1
+	VMOVUPS (DI)(CX*1), Y2
+	VMULPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DX)(CX*1)
+	VMOVUPS 32(BX)(CX*1), Y0
+	VMOVUPS 32(SI)(CX*1), Y1
+	VMOVUPS 32(DI)(CX*1), Y2
+	VMULPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 32(DX)(CX*1)
+	VMOVUPS 64(BX)(CX*1), Y0
+	VMOVUPS 64(SI)(CX*1), Y1
+	VMOVUPS 64(DI)(CX*1), Y2
+	VMULPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 64(DX)(CX*1)
+	VMOVUPS 96(BX)(CX*1), Y0
+	VMOVUPS 96(SI)(CX*1), Y1
+	VMOVUPS 96(DI)(CX*1), Y2
+	VMULPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 96(DX)(CX*1)
+	ADDQ    $+128, CX
+	SUBQ    $+32, AX
+	JMP     many
+
+not_many:
+one:
+	CMPQ    AX, $+8
+	JLT     not_one
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS (SI)(CX*1), Y1
+	VMOVUPS (DI)(CX*1), Y2
+	VMULPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+	SUBQ    $+8, AX
+	JMP     one
+
+not_one:
+	TESTQ      AX, AX
+	JZ         done
+	LEAQ       mathTails<>+32(SB), R8
+	SHLQ       $0x02, AX
+	SUBQ       AX, R8
+	VMOVUPS    (R8), Y0
+	VMASKMOVPS (BX)(CX*1), Y0, Y1
+	VMASKMOVPS (SI)(CX*1), Y0, Y2
+	VMASKMOVPS (DI)(CX*1), Y0, Y3
+	VMULPS     Y3, Y2, Y2
+	VADDPS     Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, (DX)(CX*1)
 
 done:
 	VZEROUPPER

@@ -32,6 +32,11 @@ func neonMaximum(n int, z, x, y *float32)
 //go:noescape
 func neonMinimum(n int, z, x, y *float32)
 
+// neonAddProduct is z = sum + x·y, rounded twice.
+//
+//go:noescape
+func neonAddProduct(n int, z, sum, x, y *float32)
+
 // neonNeg is y = -x.
 //
 //go:noescape

@@ -438,6 +438,94 @@ by1:
 below1:
 	RET
 
+// func neonAddProduct(n int, z, sum, x, y *float32)
+TEXT ·neonAddProduct(SB), NOSPLIT, $0-40
+	MOVD n+0(FP), R0
+	MOVD z+8(FP), R1
+	MOVD sum+16(FP), R2
+	MOVD x+24(FP), R3
+	MOVD y+32(FP), R4
+	MOVD $mathConstantsNEON<>(SB), R10
+	CMP $16, R0
+	BLT below16
+	PCALIGN $16
+
+by16:
+	FMOVQ 0(R2), F0
+	FMOVQ 16(R2), F1
+	FMOVQ 32(R2), F2
+	FMOVQ 48(R2), F3
+	FMOVQ 0(R3), F4
+	FMOVQ 16(R3), F5
+	FMOVQ 32(R3), F6
+	FMOVQ 48(R3), F7
+	FMOVQ 0(R4), F8
+	FMOVQ 16(R4), F9
+	FMOVQ 32(R4), F10
+	FMOVQ 48(R4), F11
+	WORD $0x6e28dc84 // fmul v4.4s, v4.4s, v8.4s
+	WORD $0x6e29dca5 // fmul v5.4s, v5.4s, v9.4s
+	WORD $0x6e2adcc6 // fmul v6.4s, v6.4s, v10.4s
+	WORD $0x6e2bdce7 // fmul v7.4s, v7.4s, v11.4s
+	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
+	WORD $0x4e25d421 // fadd v1.4s, v1.4s, v5.4s
+	WORD $0x4e26d442 // fadd v2.4s, v2.4s, v6.4s
+	WORD $0x4e27d463 // fadd v3.4s, v3.4s, v7.4s
+	FMOVQ F0, 0(R1)
+	FMOVQ F1, 16(R1)
+	FMOVQ F2, 32(R1)
+	FMOVQ F3, 48(R1)
+	ADD $64, R1
+	ADD $64, R2
+	ADD $64, R3
+	ADD $64, R4
+	SUB $16, R0
+	CMP $16, R0
+	BGE by16
+
+below16:
+	CMP $4, R0
+	BLT below4
+	PCALIGN $16
+
+by4:
+	FMOVQ 0(R2), F0
+	FMOVQ 0(R3), F1
+	FMOVQ 0(R4), F2
+	WORD $0x6e22dc21 // fmul v1.4s, v1.4s, v2.4s
+	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
+	FMOVQ F0, 0(R1)
+	ADD $16, R1
+	ADD $16, R2
+	ADD $16, R3
+	ADD $16, R4
+	SUB $4, R0
+	CMP $4, R0
+	BGE by4
+
+below4:
+	CMP $1, R0
+	BLT below1
+	PCALIGN $16
+
+by1:
+	FMOVS 0(R2), F0
+	FMOVS 0(R3), F1
+	FMOVS 0(R4), F2
+	WORD $0x6e22dc21 // fmul v1.4s, v1.4s, v2.4s
+	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
+	FMOVS F0, 0(R1)
+	ADD $4, R1
+	ADD $4, R2
+	ADD $4, R3
+	ADD $4, R4
+	SUB $1, R0
+	CMP $1, R0
+	BGE by1
+
+below1:
+	RET
+
 // func neonNeg(n int, y, x *float32)
 TEXT ·neonNeg(SB), NOSPLIT, $0-24
 	MOVD n+0(FP), R0

@@ -8,7 +8,7 @@ import (
 
 // The functions below compute every element of their result from the elements of their
 // arguments at the same index. All slices have the same length, and the result may be
-// written over an argument. The functions from Neg to Clamp have the same bits with all
+// written over an argument. The functions from Neg to AddProduct have the same bits with all
 // kernels. The others are computed in float64 and rounded once; results in float32 are
 // within 0.51 units in the last place (ulp) of the exact result, including subnormal
 // numbers. Their bits are the same with avx2 and avx512, and nearly always the same with
@@ -64,6 +64,20 @@ func clamp[T kernel.Float](l *mathLoops, y, x []T, lo, hi T) {
 	}
 	for i, x := range x {
 		y[i] = min(max(x, lo), hi)
+	}
+}
+
+// AddProduct sets z = sum + x·y. The product is rounded, and so is the sum.
+func AddProduct[T kernel.Float](z, sum, x, y []T) { addProduct(mathLoopsOf[T](), z, sum, x, y) }
+
+func addProduct[T kernel.Float](l *mathLoops, z, sum, x, y []T) {
+	z, sum, y = z[:len(x)], sum[:len(x)], y[:len(x)]
+	if l != nil && l.products != nil {
+		l.products(len(x), first(z), first(sum), first(x), first(y))
+		return
+	}
+	for i, x := range x {
+		z[i] = sum[i] + T(x*y[i])
 	}
 }
 

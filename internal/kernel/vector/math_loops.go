@@ -18,6 +18,8 @@ type mathLoops struct {
 	// other than 0, so that the caller computes these elements in Go.
 	circle [2]func(n int, y, x *float32) uint32
 	clamp  func(n int, y, x *float32, lo, hi float32)
+	// products sets z = sum + x·y, rounding twice.
+	products func(n int, z, sum, x, y *float32)
 
 	// These add in the order of Sum. stride is in bytes.
 	sum     func(n int, x *float32) float64

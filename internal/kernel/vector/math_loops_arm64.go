@@ -38,6 +38,7 @@ func neonMath() *mathLoops {
 			loopMinimum: neonMinimum,
 		},
 		clamp:    neonClamp,
+		products: neonAddProduct,
 		sum:      neonSum,
 		dot:      neonDot,
 		sumRows:  neonSumRows,

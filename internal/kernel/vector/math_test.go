@@ -52,6 +52,7 @@ func mathFunctions() []mathFunction {
 		two("max", loopMaximum, 0, nil), two("min", loopMinimum, 0, nil),
 		{"clamp", func(l *mathLoops, z, x, _ []float32) { clamp(l, z, x, -0.5, 3) }, nil, 0},
 		{"clamp to 0", func(l *mathLoops, z, x, _ []float32) { clamp(l, z, x, 0, 0) }, nil, 0},
+		{"add_product", func(l *mathLoops, z, x, y []float32) { addProduct(l, z, y, x, y) }, nil, 0},
 		one("expm1", loopExpm1, 0.51, math.Expm1), one("log", loopLog, 0.51, math.Log), one("log1p", loopLog1p, 0.51, math.Log1p),
 		two("pow", loopPow, 0.51, math.Pow),
 		one("erf", loopErf, 0.51, math.Erf), round("sin", 0, math.Sin), round("cos", 1, math.Cos),
