@@ -43,11 +43,9 @@ func newHeads[T float](p attentionOp, a *exec.Args, at attentionArgs, placed []l
 		return h, nil
 	}
 	if at.lengths > 0 {
-		h.lengths = data[int32](a.In[at.lengths])
-		for i, n := range h.lengths {
-			if n < 0 || int(n) > r {
-				return h, p.BadIndex(a, placed[at.lengths].Spec, eqn.In[at.lengths].Type, i, n, r+1)
-			}
+		var err error
+		if h.lengths, err = lengthsOf(a, at.lengths, r, placed, eqn); err != nil {
+			return h, err
 		}
 	}
 	if at.start > 0 {

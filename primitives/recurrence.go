@@ -67,16 +67,21 @@ func (recurrenceOp) Name() string { return "recurrence" }
 
 // optional returns the indices of the optional arguments after the first `first`, 0 for none, and the number of all.
 func (p recurrenceOp) optional(first int) (rates, lengths, count int) {
+	return optionalArgs(first, p.Rates, p.Lengths)
+}
+
+// optionalArgs returns the indices of two optional arguments after the first `first`, 0 for none, and the number of all.
+func optionalArgs(first int, haveX, haveY bool) (x, y, count int) {
 	count = first
-	if p.Rates {
-		rates = count
+	if haveX {
+		x = count
 		count++
 	}
-	if p.Lengths {
-		lengths = count
+	if haveY {
+		y = count
 		count++
 	}
-	return rates, lengths, count
+	return x, y, count
 }
 
 func (p recurrenceOp) Infer(in []graph.Type) ([]graph.Type, error) {
@@ -172,8 +177,8 @@ func (recurrenceOp) Doc() graph.Doc {
 type recurrenceArgs[T float] struct {
 	recurrence.Head
 	b, t, n, m                   int
-	off, group                   int     // see keyHeads
-	lengths                      []int32 // nil if there are none
+	off, group                   int // see keyHeads
+	lengths                      lengths
 	q, k, v, decay, state, rates []T
 }
 
@@ -188,29 +193,41 @@ func newRecurrenceArgs[T float](p recurrenceOp, a *exec.Args, first int, placed 
 	if p.Rates {
 		x.rates = data[T](a.In[rates])
 	}
-	if a.Dry() != nil || !p.Lengths {
-		return x, nil
+	var err error
+	if p.Lengths {
+		x.lengths, err = lengthsOf(a, lengths, x.t, placed, eqn)
 	}
-	x.lengths = data[int32](a.In[lengths])
-	for i, n := range x.lengths {
-		if n < 0 || int(n) > x.t {
-			return x, idError(a, placed[lengths].Spec, eqn.In[lengths].Type, i, n, 0, x.t+1, "length")
+	return x, err
+}
+
+// lengths are the numbers of rows of sequences. nil means all rows.
+type lengths []int32
+
+// lengthsOf returns argument i, which holds lengths. A length above the number of rows is an error.
+func lengthsOf(a *exec.Args, i, rows int, placed []lowering.Buf, eqn *graph.Eqn) (lengths, error) {
+	if a.Dry() != nil {
+		return nil, nil
+	}
+	x := data[int32](a.In[i])
+	for b, n := range x {
+		if n < 0 || int(n) > rows {
+			return nil, idError(a, placed[i].Spec, eqn.In[i].Type, b, n, 0, rows+1, "length")
 		}
 	}
 	return x, nil
 }
 
+// of returns the length of sequence b, which has this number of rows.
+func (l lengths) of(b, rows int) int {
+	if l == nil {
+		return rows
+	}
+	return int(l[b])
+}
+
 // rows returns the rows of head n of sequence b of an array [B,T,heads,width].
 func (x *recurrenceArgs[T]) rows(of []T, b, n, heads, width int) kernel.Rows[T] {
 	return kernel.HeadOf(of, b, n, x.t, heads, width)
-}
-
-// length returns the number of rows of sequence b.
-func (x *recurrenceArgs[T]) length(b int) int {
-	if x.lengths == nil {
-		return x.t
-	}
-	return int(x.lengths[b])
 }
 
 // in returns the rows of value head n of sequence b in arrays like the arguments.
@@ -244,7 +261,7 @@ func (w *recurrenceWork[T]) Piece(lo, hi int) {
 	room, size := w.rooms.Take(), w.K*w.V
 	for i := lo; i < hi; i++ {
 		b, n := i/w.n, i%w.n
-		last, out, rows := w.last[i*size:][:size], w.rows(w.out, b, n, w.n, w.V), w.length(b)
+		last, out, rows := w.last[i*size:][:size], w.rows(w.out, b, n, w.n, w.V), w.lengths.of(b, w.t)
 		if state := w.state[i*size:][:size]; size > 0 && &state[0] != &last[0] {
 			copy(last, state)
 		}
@@ -400,7 +417,7 @@ func (w *recurrenceGrad[T]) Piece(lo, hi int) {
 		clearRows(w.rows(w.dk, b, m, w.m, w.K), 0, w.t, w.K)
 		for n := max(m*w.group-w.off, 0); n < min((m+1)*w.group-w.off, w.n); n++ {
 			at := (b*w.n + n) * size
-			dstate, grads, rows := w.dstate[at:][:size], w.in(w.dq, w.dk, w.dv, w.ddecay, w.drates, b, n), w.length(b)
+			dstate, grads, rows := w.dstate[at:][:size], w.in(w.dq, w.dk, w.dv, w.ddecay, w.drates, b, n), w.lengths.of(b, w.t)
 			copy(dstate, w.dlast[at:])
 			recurrence.Backward(w.Head, rows, w.in(w.q, w.k, w.v, w.decay, w.rates, b, n), w.state[at:][:size], w.rows(w.dout, b, n, w.n, w.V), dstate, grads, room)
 			clearRows(grads.Values, rows, w.t, w.V)
