@@ -34,7 +34,7 @@ func All() []graph.Primitive {
 			geluOp{elementwiseOp: elementwiseOf(ops.GELU)}, geluOp{elementwiseOp: elementwiseOf(ops.GELUGrad)},
 			crossEntropyOp{}, crossEntropyGradOp{},
 			layerNormOp{}, layerNormGradOp{}, layerNormGainGradOp{},
-			RoPEOp{}, attentionOp{}, attentionGradOp{}, cacheUpdateOp{}, recurrenceOp{}, recurrenceGradOp{},
+			RoPEOp{}, attentionOp{}, attentionGradOp{}, cacheUpdateOp{}, recurrenceOp{}, recurrenceGradOp{}, causalConvolutionOp{}, causalConvolutionGradOp{},
 			AdamWOp{},
 			rmsNormOp{}, rmsNormGradOp{}, rmsNormGainGradOp{},
 

@@ -86,25 +86,32 @@ func TestDecodeStepCopiesNoCache(t *testing.T) {
 	}
 }
 
-// A donated state of a recurrence is updated in place, and a donated value is not written over.
-func TestRecurrenceDonated(t *testing.T) {
-	p, err := gomoe.Parse("donated", "program p(q f32[2,5,2,3], k f32[2,5,2,3], v f32[2,5,2,3], g f32[2,5,2], s f32[2,2,3,3]) {\n y, last = recurrence(q, k, v, g, s)\n return y, last\n}")
-	require.NoError(t, err)
-	in := row{in: gens{"g": uniform(-1, 0)}}.inputs(p, 7)
-	want, err := gomoe.Run(t.Context(), p, gomoe.Config{}, in)
-	require.NoError(t, err)
-	for name, c := range map[string]struct {
-		result  int
-		inPlace bool
-	}{"s": {1, true}, "q": {0, false}, "k": {0, false}, "v": {0, false}} {
-		cfg := gomoe.Config{Donate: map[string]int{name: c.result}, Options: runtime.Options{Poison: true}}
-		plan, err := gomoe.Compile(t.Context(), p, cfg)
+// A donated state of a recurrence or a convolution is updated in place, and a donated value is not written over.
+func TestStateDonated(t *testing.T) {
+	for _, c := range []struct{ src, values string }{
+		{recurrenceSrc("2,5,2,3", "2,5,2,3", "2,5,2", "2,2,3,3", ""), "q k v"},
+		{convolutionSrc("3,5,4", "4,6", "3,5,4", "silu bias lengths"), "x"},
+		{convolutionSrc("2,70,40", "40,4", "2,3,40", ""), "x"},
+	} {
+		p, err := gomoe.Parse("donated", strings.ReplaceAll(c.src, "f64", "f32"))
 		require.NoError(t, err)
-		require.Equal(t, c.inPlace, plan.Donated[0].InPlace, name)
-		got, err := gomoe.Run(t.Context(), p, cfg, in)
+		in := row{in: gens{"g": uniform(-1, 0), "n": values(3, 0, 1)}}.inputs(p, 7)
+		want, err := gomoe.Run(t.Context(), p, gomoe.Config{}, in)
 		require.NoError(t, err)
-		for i := range want {
-			require.True(t, array.Equal(want[i], got[i]), "%s: result %d", name, i)
+		for _, name := range strings.Fields("s " + c.values) {
+			result := 0
+			if name == "s" {
+				result = 1
+			}
+			cfg := gomoe.Config{Donate: map[string]int{name: result}, Options: runtime.Options{Poison: true}}
+			plan, err := gomoe.Compile(t.Context(), p, cfg)
+			require.NoError(t, err)
+			require.Equal(t, name == "s", plan.Donated[0].InPlace, name)
+			got, err := gomoe.Run(t.Context(), p, cfg, in)
+			require.NoError(t, err)
+			for i := range want {
+				require.True(t, array.Equal(want[i], got[i]), "%s: result %d", name, i)
+			}
 		}
 	}
 }

@@ -46,6 +46,35 @@ func recurrenceArgs(q, v, g, s, with string) (in, args, params string) {
 	return in, args, params
 }
 
+// convolutionSrc returns a convolution of x with weights and a state of these shapes. with are its options.
+func convolutionSrc(x, w, s, with string) string {
+	in, args, params := convolutionArgs(x, w, s, with)
+	return "program p(" + in + ") {\n y, last = causal_convolution(x, w, s" + args + ")" + params + "\n return y, last\n}"
+}
+
+func convolutionGradSrc(x, w, s, with string) string {
+	in, args, params := convolutionArgs(x, w, s, with)
+	results := "dx, dw, ds"
+	if strings.Contains(with, "bias") {
+		results += ", db"
+	}
+	return "program p(" + in + ", y f64[" + x + "], z f64[" + s + "]) {\n " + results + " = causal_convolution_grad(x, w, s, y, z" + args + ")" + params + "\n return " + results + "\n}"
+}
+
+func convolutionArgs(x, w, s, with string) (in, args, params string) {
+	in = "x f64[" + x + "], w f64[" + w + "], s f64[" + s + "]"
+	if strings.Contains(with, "bias") {
+		in, args = in+", b f64["+strings.Split(w, ",")[0]+"]", args+", b"
+	}
+	if strings.Contains(with, "lengths") {
+		in, args = in+", n i32["+strings.Split(x, ",")[0]+"]", args+", n"
+	}
+	for _, option := range strings.Fields(with) {
+		params += " " + option + "=true"
+	}
+	return in, args, params
+}
+
 func attentionGradSrc(q, k, l, params string) string {
 	src := "program p(q i32[" + q + "], k i32[" + k + "], v i32[" + k + "], out i32[" + q + "], lse i32[" + l + "], dout i32[" + q + "], dlse i32[" + l + "]) {\n"
 	for _, x := range []string{"q", "k", "v", "out", "lse", "dout", "dlse"} {
@@ -197,6 +226,24 @@ func composedRows() []row {
 			recurrenceGradSrc("1,18,1,2", "1,18,1,2", "1,18,1,2", "1,1,2,2", "rates"),
 			recurrenceGradSrc("2,0,2,2", "2,0,2,2", "2,0,2", "2,2,2,2", "rates"),
 			recurrenceGradSrc("1,1,1,1", "1,1,1,1", "1,1,1", "1,1,1,1", ""),
+		}}),
+		at(row{prim: "causal_convolution", in: gens{"n": ints(0, 4)}, src: []string{
+			convolutionSrc("2,3,4", "4,3", "2,2,4", ""),
+			convolutionSrc("4,5,2", "2,4", "4,3,2", "silu bias lengths"),
+			convolutionSrc("1,3,6", "6,8", "1,7,6", "silu"),
+			convolutionSrc("2,3,4", "4,1", "2,0,4", "bias lengths"),
+			convolutionSrc("2,0,4", "4,3", "2,2,4", "silu"),
+			convolutionSrc("2,3,0", "0,2", "2,1,0", "bias"),
+			convolutionSrc("0,3,2", "2,2", "0,1,2", "lengths"),
+			convolutionSrc("1,1,1", "1,2", "1,1,1", "silu bias"),
+		}}),
+		at(row{prim: "causal_convolution_grad", in: gens{"n": ints(0, 4)}, src: []string{
+			convolutionGradSrc("2,3,4", "4,3", "2,2,4", ""),
+			convolutionGradSrc("4,5,2", "2,4", "4,3,2", "silu bias lengths"),
+			convolutionGradSrc("1,3,2", "2,8", "1,7,2", "silu"),
+			convolutionGradSrc("2,3,4", "4,1", "2,0,4", "bias lengths"),
+			convolutionGradSrc("2,0,4", "4,3", "2,2,4", "silu bias"),
+			convolutionGradSrc("1,1,1", "1,2", "1,1,1", "silu bias"),
 		}}),
 		at(row{prim: "attention_grad", in: gens{"lse": ints(2, 4), "flse": uniform(1, 2)}, tol16: -1, src: []string{
 			"program p(q f64[2,2,2,2], k f64[2,3,1,2], v f64[2,3,1,2], out f64[2,2,2,2], flse f64[2,2,2], dout f64[2,2,2,2], dlse f64[2,2,2], b f64[1,2,2,3]) {\n dq, dk, dv = attention_grad(q, k, v, out, flse, dout, dlse, b) window=2 soft_cap=1 bias=true\n return dq, dk, dv\n}",

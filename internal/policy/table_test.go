@@ -72,6 +72,7 @@ func imports() map[string][]string {
 		"internal/kernel/blocks":     {"graph", "internal/kernel", "quant"},
 		"internal/kernel/gemm":       {"array", "internal/half", "internal/kernel", "internal/kernel/pack", "internal/kernel/vector"},
 		"internal/kernel/attention":  {"array", "graph", "quant", "internal/half", "internal/kernel", "internal/kernel/gemm", "internal/kernel/pack", "internal/kernel/vector"},
+		"internal/kernel/depthwise":  {"internal/kernel", "internal/kernel/vector"},
 		"internal/kernel/recurrence": {"internal/kernel", "internal/kernel/gemm", "internal/kernel/vector"},
 		"internal/testing/numbers":   {"internal/kernel"},
 		"vjp":                        {"graph", "array"},
@@ -106,7 +107,7 @@ func imports() map[string][]string {
 		"metal/internal/clangtest":   {"metal/internal/emu"},
 		"metal/metaltest":            {anything},
 		"metal/measure":              {"graph", "array", "sharding", "lowering", "lowering/ops", "", "metal/counts", "metal/kernels", "runtime"},
-		"primitives":                 {"graph", "array", "vjp", "sharding", "collective", "exec", "lowering", "lowering/ops", "ep", "internal/kernel", "internal/kernel/attention", "internal/kernel/blocks", "internal/kernel/gemm", "internal/kernel/norm", "internal/kernel/pack", "internal/kernel/random", "internal/kernel/recurrence", "internal/kernel/vector", "internal/work", "quant"},
+		"primitives":                 {"graph", "array", "vjp", "sharding", "collective", "exec", "lowering", "lowering/ops", "ep", "internal/kernel", "internal/kernel/attention", "internal/kernel/blocks", "internal/kernel/depthwise", "internal/kernel/gemm", "internal/kernel/norm", "internal/kernel/pack", "internal/kernel/random", "internal/kernel/recurrence", "internal/kernel/vector", "internal/work", "quant"},
 		"internal/testing/fuzzprog":  {anything},
 		"internal/work":              {"array", "exec", "internal/kernel/pack"},
 		"internal/optimize":          {"graph", "array", "primitives"},          // between graph and the engines, which know no primitive

@@ -175,6 +175,8 @@ const (
 	AttentionGrad
 	Recurrence
 	RecurrenceGrad
+	CausalConvolution
+	CausalConvolutionGrad
 
 	// Matrix products, and what joins make of them.
 	DotGeneral
@@ -271,7 +273,7 @@ func (o Op) String() string {
 		RMSNorm:      "rms_norm", RMSNormGrad: "rms_norm_grad", RMSNormGainGrad: "rms_norm_gain_grad", LayerNorm: "layer_norm",
 		LayerNormGrad: "layer_norm_grad", LayerNormGainGrad: "layer_norm_gain_grad", Softmax: "softmax", SoftmaxGrad: "softmax_grad",
 		LogSoftmax: "log_softmax", LogSoftmaxGrad: "log_softmax_grad", LogSumExp: "logsumexp", CrossEntropy: "cross_entropy",
-		CrossEntropyGrad: "cross_entropy_grad", Rope: "rope", RopeAngles: "rope_angles", Attention: "attention", AttentionGrad: "attention_grad", Recurrence: "recurrence", RecurrenceGrad: "recurrence_grad",
+		CrossEntropyGrad: "cross_entropy_grad", Rope: "rope", RopeAngles: "rope_angles", Attention: "attention", AttentionGrad: "attention_grad", Recurrence: "recurrence", RecurrenceGrad: "recurrence_grad", CausalConvolution: "causal_convolution", CausalConvolutionGrad: "causal_convolution_grad",
 		DotGeneral: "dot_general", ScaledMatMul: "scaled_matmul", AffineMatMul: "affine_matmul", GroupedMatMul: "grouped_matmul",
 		GroupedScaledMatMul: "grouped_scaled_matmul", GroupedAffineMatMul: "grouped_affine_matmul", GroupedOuter: "grouped_outer",
 		GroupedMatMulSum: "grouped_matmul_sum", GroupedSwiGLU: "grouped_swiglu", GroupedSwiGLUGrad: "grouped_swiglu_grad", RowDots: "row_dots",

@@ -155,6 +155,29 @@ func (g *gen) recurrence(val) {
 	}
 }
 
+func (g *gen) convolution(val) {
+	b, t, c, k := g.dim(), g.r.IntN(6), g.dim(), 1+g.r.IntN(4)
+	x, w, s := g.like(b, t, c), g.like(c, k), g.like(b, k-1, c)
+	size := float64(k) * max(x.size, s.size) * w.size
+	p := primitives.ConvolutionParams{SiLU: g.chance(50)}
+	if g.chance(60) {
+		p.State = s.Value
+	}
+	if g.chance(50) {
+		bias := g.like(c)
+		p.Bias = bias.Value
+		size += bias.size
+	}
+	if g.chance(40) {
+		p.Lengths = g.ints(0, t+1, b)
+	}
+	y, last := primitives.CausalConvolution(x.Value, w.Value, p)
+	g.add(y, size, nil)
+	if g.chance(40) {
+		g.add(last, max(x.size, s.size), nil)
+	}
+}
+
 func (g *gen) dynamic(v val) {
 	if v.Rank() < 1 || v.Rank() > 3 || v.layer != nil {
 		return

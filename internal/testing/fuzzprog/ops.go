@@ -478,7 +478,7 @@ func denseOps() []op {
 		on((*gen).broadcast), on((*gen).reshape), on((*gen).reshape), on((*gen).transpose), on((*gen).transpose),
 		on((*gen).concatenate), on((*gen).slice), on((*gen).pad),
 		on((*gen).constraint), on((*gen).constraint), on((*gen).dot), on((*gen).dot), on((*gen).dot),
-		on((*gen).gather), on((*gen).scatter), on((*gen).takeAlong), on((*gen).embedding), on((*gen).crossEntropy), on((*gen).attention), on((*gen).recurrence),
+		on((*gen).gather), on((*gen).scatter), on((*gen).takeAlong), on((*gen).embedding), on((*gen).crossEntropy), on((*gen).attention), on((*gen).recurrence), on((*gen).convolution),
 		on((*gen).dynamic), on((*gen).iota), on((*gen).random), on((*gen).inBlocks), on((*gen).scaled),
 		on((*gen).loop), on((*gen).again),
 	}

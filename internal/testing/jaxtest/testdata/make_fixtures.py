@@ -523,6 +523,22 @@ def composed():
             case(f"recurrence{name}_{d}", "y, l = recurrence(q, k, v, g, s)", recurrence, {"q": q, "k": k, "v": v, "g": g, "s": s}, **kw)
             case(f"recurrence_delta{name}_{d}", "y, l = recurrence(q, k, v, g, s, b) rates=true", recurrence, {"q": q, "k": k, "v": v, "g": g, "s": s, "b": b}, **kw)
 
+    def convolution(x, w, s, *rest, silu=False):
+        b, n = rest or (None, jnp.full(x.shape[0], x.shape[1]))
+        rows, k = jnp.concatenate([s, x], 1), w.shape[1]
+        y = lax.conv_general_dilated(rows, w.T[:, None], (1,), "VALID", dimension_numbers=("NWC", "WIO", "NWC"), feature_group_count=x.shape[2], precision="highest")
+        y = y if b is None else y + b
+        y = jax.nn.silu(y) if silu else y
+        y = jnp.where(jnp.arange(x.shape[1])[None, :, None] < n[:, None, None], y, 0)
+        return y, jax.vmap(lambda r, n: lax.dynamic_slice_in_dim(r, n, k - 1))(rows, n)
+    for d in ("f32", "f64", "bf16"):
+        kw = {"f32": dict(rel=1e-6, abs_=1e-6, grad_abs=1e-5), "f64": dict(abs_=1e-14), "bf16": dict(rel=2e-2, abs_=2e-2, grad=False)}[d]
+        for k in (1, 2, 4, 8) if d == "f64" else (4,):
+            x, w, s, b = rand(d, 3, 5, 3), rand(d, 3, k, seed=1), rand(d, 3, k - 1, 3, seed=2), rand(d, 3, seed=3)
+            case(f"convolution_{k}_{d}", "y, l = causal_convolution(x, w, s)", convolution, {"x": x, "w": w, "s": s}, ret="y, l", **kw)
+            case(f"convolution_silu_{k}_{d}", "y, l = causal_convolution(x, w, s, b, n) silu=true bias=true lengths=true",
+                 lambda *a: convolution(*a, silu=True), {"x": x, "w": w, "s": s, "b": b, "n": arr([5, 0, 3], "i32")}, ret="y, l", **kw)
+
     from jax.example_libraries import optimizers
 
     def adamw(p, m, v, g, lr, step, scale, decay=0.0):
