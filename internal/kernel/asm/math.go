@@ -305,9 +305,8 @@ func (s lanes) arithmetic() {
 	s.binary("Add", "x + y", 4, func(x, y vec) vec { return s.op2(VADDPS, x, y) })
 	s.binary("Sub", "x - y", 4, func(x, y vec) vec { return s.op2(VSUBPS, x, y) })
 	s.binary("Mul", "x·y", 4, func(x, y vec) vec { return s.op2(VMULPS, x, y) })
-	s.binary("Div", "x/y", 4, func(x, y vec) vec { return s.op2(VDIVPS, x, y) })
+	s.binary("Div", "x/y", 0, func(x, y vec) vec { return s.op2(VDIVPS, x, y) })
 	s.binary("Maximum", "max(x, y)", 0, s.max)
-	s.binary("Minimum", "min(x, y)", 0, s.min)
 	s.unary("Neg", "-x", 0, func(x vec) vec { return s.xor(s.table.bits(1<<31), x) })
 	s.unary("Abs", "|x|", 0, func(x vec) vec { return s.and(s.table.bits(1<<31-1), x) })
 	s.unary("Square", "x²", 0, func(x vec) vec { return s.op2(VMULPS, x, x) })
@@ -316,6 +315,12 @@ func (s lanes) arithmetic() {
 		VSQRTPS(x, y)
 		return y
 	})
+	s.loopOf(pointwise{name: "AddProduct", doc: "z = sum + x·y, rounded twice", args: []string{"z", "sum", "x", "y"}, more: ")",
+		body: func(x vs) vec { return s.op2(VADDPS, x[0], s.op2(VMULPS, x[1], x[2])) }})
+	if s.wide { // the others are only written for AVX2
+		return
+	}
+	s.binary("Minimum", "min(x, y)", 0, s.min)
 	var lo, hi vec
 	s.loopOf(pointwise{name: "Clamp", doc: "y = min(max(x, lo), hi)", args: []string{"y", "x"}, more: ", lo, hi float32)", unroll: 0,
 		before: func() {
@@ -324,11 +329,6 @@ func (s lanes) arithmetic() {
 			VBROADCASTSS(address(Param("hi")), hi)
 		},
 		body: func(x vs) vec { return s.min(s.max(x[0], lo), hi) }})
-	s.loopOf(pointwise{name: "AddProduct", doc: "z = sum + x·y, rounded twice", args: []string{"z", "sum", "x", "y"}, more: ")", unroll: 4,
-		body: func(x vs) vec { return s.op2(VADDPS, x[0], s.op2(VMULPS, x[1], x[2])) }})
-	if s.wide { // the others are only written for AVX2
-		return
-	}
 	s.unary("Sign", "x where that is 0 or NaN, else 1 with its sign", 0, func(x vec) vec {
 		one := s.or(s.table.bits(math.Float32bits(1)), s.and(s.table.bits(1<<31), x))
 		zero := s.zero()

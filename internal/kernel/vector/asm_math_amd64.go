@@ -27,11 +27,6 @@ func avx512Div(n int, z *float32, x *float32, y *float32)
 //go:noescape
 func avx512Maximum(n int, z *float32, x *float32, y *float32)
 
-// avx512Minimum is z = min(x, y), for n elements.
-//
-//go:noescape
-func avx512Minimum(n int, z *float32, x *float32, y *float32)
-
 // avx512Neg is y = -x, for n elements.
 //
 //go:noescape
@@ -51,11 +46,6 @@ func avx512Square(n int, y *float32, x *float32)
 //
 //go:noescape
 func avx512Sqrt(n int, y *float32, x *float32)
-
-// avx512Clamp is y = min(max(x, lo), hi), for n elements.
-//
-//go:noescape
-func avx512Clamp(n int, y *float32, x *float32, lo float32, hi float32)
 
 // avx512AddProduct is z = sum + x·y, rounded twice, for n elements.
 //
@@ -117,11 +107,6 @@ func avx2Div(n int, z *float32, x *float32, y *float32)
 //go:noescape
 func avx2Maximum(n int, z *float32, x *float32, y *float32)
 
-// avx2Minimum is z = min(x, y), for n elements.
-//
-//go:noescape
-func avx2Minimum(n int, z *float32, x *float32, y *float32)
-
 // avx2Neg is y = -x, for n elements.
 //
 //go:noescape
@@ -142,15 +127,20 @@ func avx2Square(n int, y *float32, x *float32)
 //go:noescape
 func avx2Sqrt(n int, y *float32, x *float32)
 
-// avx2Clamp is y = min(max(x, lo), hi), for n elements.
-//
-//go:noescape
-func avx2Clamp(n int, y *float32, x *float32, lo float32, hi float32)
-
 // avx2AddProduct is z = sum + x·y, rounded twice, for n elements.
 //
 //go:noescape
 func avx2AddProduct(n int, z *float32, sum *float32, x *float32, y *float32)
+
+// avx2Minimum is z = min(x, y), for n elements.
+//
+//go:noescape
+func avx2Minimum(n int, z *float32, x *float32, y *float32)
+
+// avx2Clamp is y = min(max(x, lo), hi), for n elements.
+//
+//go:noescape
+func avx2Clamp(n int, y *float32, x *float32, lo float32, hi float32)
 
 // avx2Sign is y = x where that is 0 or NaN, else 1 with its sign, for n elements.
 //

@@ -191,30 +191,6 @@ TEXT ·avx512Div(SB), NOSPLIT, $0-32
 	MOVQ x+16(FP), BX
 	MOVQ y+24(FP), SI
 
-many:
-	CMPQ    CX, $+64
-	JLT     not_many
-	VMOVUPS (BX)(AX*1), Z0
-	VMOVUPS (SI)(AX*1), Z1
-	VDIVPS  Z1, Z0, Z0
-	VMOVUPS Z0, (DX)(AX*1)
-	VMOVUPS 64(BX)(AX*1), Z0
-	VMOVUPS 64(SI)(AX*1), Z1
-	VDIVPS  Z1, Z0, Z0
-	VMOVUPS Z0, 64(DX)(AX*1)
-	VMOVUPS 128(BX)(AX*1), Z0
-	VMOVUPS 128(SI)(AX*1), Z1
-	VDIVPS  Z1, Z0, Z0
-	VMOVUPS Z0, 128(DX)(AX*1)
-	VMOVUPS 192(BX)(AX*1), Z0
-	VMOVUPS 192(SI)(AX*1), Z1
-	VDIVPS  Z1, Z0, Z0
-	VMOVUPS Z0, 192(DX)(AX*1)
-	ADDQ    $+256, AX
-	SUBQ    $+64, CX
-	JMP     many
-
-not_many:
 one:
 	CMPQ    CX, $+16
 	JLT     not_one
@@ -281,56 +257,6 @@ not_one:
 	VMAXPS    Z1, Z0, Z2
 	VCMPPS    $0x00, Z1, Z0, K2
 	VPANDD    Z0, Z1, Z1
-	VMOVAPS   Z2, Z2
-	VMOVUPS   Z1, K2, Z2
-	VCMPPS    $0x03, Z0, Z0, K2
-	VMOVAPS   Z2, Z1
-	VMOVUPS   Z0, K2, Z1
-	VMOVUPS   Z1, K1, (DX)(AX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func avx512Minimum(n int, z *float32, x *float32, y *float32)
-// Requires: AVX, AVX512F
-TEXT ·avx512Minimum(SB), NOSPLIT, $0-32
-	MOVQ n+0(FP), CX
-	XORQ AX, AX
-	MOVQ z+8(FP), DX
-	MOVQ x+16(FP), BX
-	MOVQ y+24(FP), SI
-
-one:
-	CMPQ    CX, $+16
-	JLT     not_one
-	VMOVUPS (BX)(AX*1), Z0
-	VMOVUPS (SI)(AX*1), Z1
-	VMINPS  Z1, Z0, Z2
-	VCMPPS  $0x00, Z1, Z0, K1
-	VPORD   Z0, Z1, Z1
-	VMOVAPS Z2, Z2
-	VMOVUPS Z1, K1, Z2
-	VCMPPS  $0x03, Z0, Z0, K1
-	VMOVAPS Z2, Z1
-	VMOVUPS Z0, K1, Z1
-	VMOVUPS Z1, (DX)(AX*1)
-	ADDQ    $+64, AX
-	SUBQ    $+16, CX
-	JMP     one
-
-not_one:
-	TESTQ     CX, CX
-	JZ        done
-	MOVQ      $0x00000001, DI
-	SHLQ      CL, DI
-	DECQ      DI
-	KMOVW     DI, K1
-	VMOVUPS.Z (BX)(AX*1), K1, Z0
-	VMOVUPS.Z (SI)(AX*1), K1, Z1
-	VMINPS    Z1, Z0, Z2
-	VCMPPS    $0x00, Z1, Z0, K2
-	VPORD     Z0, Z1, Z1
 	VMOVAPS   Z2, Z2
 	VMOVUPS   Z1, K2, Z2
 	VCMPPS    $0x03, Z0, Z0, K2
@@ -474,71 +400,6 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512Clamp(n int, y *float32, x *float32, lo float32, hi float32)
-// Requires: AVX, AVX512F
-TEXT ·avx512Clamp(SB), NOSPLIT, $0-32
-	MOVQ         n+0(FP), CX
-	XORQ         AX, AX
-	MOVQ         y+8(FP), DX
-	MOVQ         x+16(FP), BX
-	VBROADCASTSS lo+24(FP), Z0
-	VBROADCASTSS hi+28(FP), Z1
-
-one:
-	CMPQ    CX, $+16
-	JLT     not_one
-	VMOVUPS (BX)(AX*1), Z2
-	VMAXPS  Z0, Z2, Z3
-	VCMPPS  $0x00, Z0, Z2, K1
-	VPANDD  Z2, Z0, Z4
-	VMOVAPS Z3, Z3
-	VMOVUPS Z4, K1, Z3
-	VCMPPS  $0x03, Z2, Z2, K1
-	VMOVAPS Z3, Z3
-	VMOVUPS Z2, K1, Z3
-	VMINPS  Z1, Z3, Z2
-	VCMPPS  $0x00, Z1, Z3, K1
-	VPORD   Z3, Z1, Z4
-	VMOVAPS Z2, Z2
-	VMOVUPS Z4, K1, Z2
-	VCMPPS  $0x03, Z3, Z3, K1
-	VMOVAPS Z2, Z2
-	VMOVUPS Z3, K1, Z2
-	VMOVUPS Z2, (DX)(AX*1)
-	ADDQ    $+64, AX
-	SUBQ    $+16, CX
-	JMP     one
-
-not_one:
-	TESTQ     CX, CX
-	JZ        done
-	MOVQ      $0x00000001, SI
-	SHLQ      CL, SI
-	DECQ      SI
-	KMOVW     SI, K1
-	VMOVUPS.Z (BX)(AX*1), K1, Z2
-	VMAXPS    Z0, Z2, Z3
-	VCMPPS    $0x00, Z0, Z2, K2
-	VPANDD    Z2, Z0, Z0
-	VMOVAPS   Z3, Z3
-	VMOVUPS   Z0, K2, Z3
-	VCMPPS    $0x03, Z2, Z2, K2
-	VMOVAPS   Z3, Z0
-	VMOVUPS   Z2, K2, Z0
-	VMINPS    Z1, Z0, Z2
-	VCMPPS    $0x00, Z1, Z0, K2
-	VPORD     Z0, Z1, Z1
-	VMOVAPS   Z2, Z2
-	VMOVUPS   Z1, K2, Z2
-	VCMPPS    $0x03, Z0, Z0, K2
-	VMOVAPS   Z2, Z1
-	VMOVUPS   Z0, K2, Z1
-	VMOVUPS   Z1, K1, (DX)(AX*1)
-
-done:
-	VZEROUPPER
-	RET
-
 // func avx512AddProduct(n int, z *float32, sum *float32, x *float32, y *float32)
 // Requires: AVX, AVX512F
 TEXT ·avx512AddProduct(SB), NOSPLIT, $0-40
@@ -549,38 +410,6 @@ TEXT ·avx512AddProduct(SB), NOSPLIT, $0-40
 	MOVQ x+24(FP), SI
 	MOVQ y+32(FP), DI
 
-many:
-	CMPQ    CX, $+64
-	JLT     not_many
-	VMOVUPS (BX)(AX*1), Z0
-	VMOVUPS (SI)(AX*1), Z1
-	VMOVUPS (DI)(AX*1), Z2
-	VMULPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (DX)(AX*1)
-	VMOVUPS 64(BX)(AX*1), Z0
-	VMOVUPS 64(SI)(AX*1), Z1
-	VMOVUPS 64(DI)(AX*1), Z2
-	VMULPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, 64(DX)(AX*1)
-	VMOVUPS 128(BX)(AX*1), Z0
-	VMOVUPS 128(SI)(AX*1), Z1
-	VMOVUPS 128(DI)(AX*1), Z2
-	VMULPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, 128(DX)(AX*1)
-	VMOVUPS 192(BX)(AX*1), Z0
-	VMOVUPS 192(SI)(AX*1), Z1
-	VMOVUPS 192(DI)(AX*1), Z2
-	VMULPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, 192(DX)(AX*1)
-	ADDQ    $+256, AX
-	SUBQ    $+64, CX
-	JMP     many
-
-not_many:
 one:
 	CMPQ    CX, $+16
 	JLT     not_one
@@ -1354,30 +1183,6 @@ TEXT ·avx2Div(SB), NOSPLIT, $0-32
 	MOVQ x+16(FP), BX
 	MOVQ y+24(FP), SI
 
-many:
-	CMPQ    AX, $+32
-	JLT     not_many
-	VMOVUPS (BX)(CX*1), Y0
-	VMOVUPS (SI)(CX*1), Y1
-	VDIVPS  Y1, Y0, Y0
-	VMOVUPS Y0, (DX)(CX*1)
-	VMOVUPS 32(BX)(CX*1), Y0
-	VMOVUPS 32(SI)(CX*1), Y1
-	VDIVPS  Y1, Y0, Y0
-	VMOVUPS Y0, 32(DX)(CX*1)
-	VMOVUPS 64(BX)(CX*1), Y0
-	VMOVUPS 64(SI)(CX*1), Y1
-	VDIVPS  Y1, Y0, Y0
-	VMOVUPS Y0, 64(DX)(CX*1)
-	VMOVUPS 96(BX)(CX*1), Y0
-	VMOVUPS 96(SI)(CX*1), Y1
-	VDIVPS  Y1, Y0, Y0
-	VMOVUPS Y0, 96(DX)(CX*1)
-	ADDQ    $+128, CX
-	SUBQ    $+32, AX
-	JMP     many
-
-not_many:
 one:
 	CMPQ    AX, $+8
 	JLT     not_one
@@ -1442,52 +1247,6 @@ not_one:
 	VMAXPS     Y2, Y1, Y3
 	VCMPPS     $0x00, Y2, Y1, Y4
 	VANDPS     Y1, Y2, Y2
-	VBLENDVPS  Y4, Y2, Y3, Y2
-	VCMPPS     $0x03, Y1, Y1, Y3
-	VBLENDVPS  Y3, Y1, Y2, Y1
-	VMASKMOVPS Y1, Y0, (DX)(CX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func avx2Minimum(n int, z *float32, x *float32, y *float32)
-// Requires: AVX
-TEXT ·avx2Minimum(SB), NOSPLIT, $0-32
-	MOVQ n+0(FP), AX
-	XORQ CX, CX
-	MOVQ z+8(FP), DX
-	MOVQ x+16(FP), BX
-	MOVQ y+24(FP), SI
-
-one:
-	CMPQ      AX, $+8
-	JLT       not_one
-	VMOVUPS   (BX)(CX*1), Y0
-	VMOVUPS   (SI)(CX*1), Y1
-	VMINPS    Y1, Y0, Y2
-	VCMPPS    $0x00, Y1, Y0, Y3
-	VORPS     Y0, Y1, Y1
-	VBLENDVPS Y3, Y1, Y2, Y1
-	VCMPPS    $0x03, Y0, Y0, Y2
-	VBLENDVPS Y2, Y0, Y1, Y0
-	VMOVUPS   Y0, (DX)(CX*1)
-	ADDQ      $+32, CX
-	SUBQ      $+8, AX
-	JMP       one
-
-not_one:
-	TESTQ      AX, AX
-	JZ         done
-	LEAQ       mathTails<>+32(SB), DI
-	SHLQ       $0x02, AX
-	SUBQ       AX, DI
-	VMOVUPS    (DI), Y0
-	VMASKMOVPS (BX)(CX*1), Y0, Y1
-	VMASKMOVPS (SI)(CX*1), Y0, Y2
-	VMINPS     Y2, Y1, Y3
-	VCMPPS     $0x00, Y2, Y1, Y4
-	VORPS      Y1, Y2, Y2
 	VBLENDVPS  Y4, Y2, Y3, Y2
 	VCMPPS     $0x03, Y1, Y1, Y3
 	VBLENDVPS  Y3, Y1, Y2, Y1
@@ -1629,6 +1388,93 @@ done:
 	VZEROUPPER
 	RET
 
+// func avx2AddProduct(n int, z *float32, sum *float32, x *float32, y *float32)
+// Requires: AVX
+TEXT ·avx2AddProduct(SB), NOSPLIT, $0-40
+	MOVQ n+0(FP), AX
+	XORQ CX, CX
+	MOVQ z+8(FP), DX
+	MOVQ sum+16(FP), BX
+	MOVQ x+24(FP), SI
+	MOVQ y+32(FP), DI
+
+one:
+	CMPQ    AX, $+8
+	JLT     not_one
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS (SI)(CX*1), Y1
+	VMOVUPS (DI)(CX*1), Y2
+	VMULPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+	SUBQ    $+8, AX
+	JMP     one
+
+not_one:
+	TESTQ      AX, AX
+	JZ         done
+	LEAQ       mathTails<>+32(SB), R8
+	SHLQ       $0x02, AX
+	SUBQ       AX, R8
+	VMOVUPS    (R8), Y0
+	VMASKMOVPS (BX)(CX*1), Y0, Y1
+	VMASKMOVPS (SI)(CX*1), Y0, Y2
+	VMASKMOVPS (DI)(CX*1), Y0, Y3
+	VMULPS     Y3, Y2, Y2
+	VADDPS     Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, (DX)(CX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx2Minimum(n int, z *float32, x *float32, y *float32)
+// Requires: AVX
+TEXT ·avx2Minimum(SB), NOSPLIT, $0-32
+	MOVQ n+0(FP), AX
+	XORQ CX, CX
+	MOVQ z+8(FP), DX
+	MOVQ x+16(FP), BX
+	MOVQ y+24(FP), SI
+
+one:
+	CMPQ      AX, $+8
+	JLT       not_one
+	VMOVUPS   (BX)(CX*1), Y0
+	VMOVUPS   (SI)(CX*1), Y1
+	VMINPS    Y1, Y0, Y2
+	VCMPPS    $0x00, Y1, Y0, Y3
+	VORPS     Y0, Y1, Y1
+	VBLENDVPS Y3, Y1, Y2, Y1
+	VCMPPS    $0x03, Y0, Y0, Y2
+	VBLENDVPS Y2, Y0, Y1, Y0
+	VMOVUPS   Y0, (DX)(CX*1)
+	ADDQ      $+32, CX
+	SUBQ      $+8, AX
+	JMP       one
+
+not_one:
+	TESTQ      AX, AX
+	JZ         done
+	LEAQ       mathTails<>+32(SB), DI
+	SHLQ       $0x02, AX
+	SUBQ       AX, DI
+	VMOVUPS    (DI), Y0
+	VMASKMOVPS (BX)(CX*1), Y0, Y1
+	VMASKMOVPS (SI)(CX*1), Y0, Y2
+	VMINPS     Y2, Y1, Y3
+	VCMPPS     $0x00, Y2, Y1, Y4
+	VORPS      Y1, Y2, Y2
+	VBLENDVPS  Y4, Y2, Y3, Y2
+	VCMPPS     $0x03, Y1, Y1, Y3
+	VBLENDVPS  Y3, Y1, Y2, Y1
+	VMASKMOVPS Y1, Y0, (DX)(CX*1)
+
+done:
+	VZEROUPPER
+	RET
+
 // func avx2Clamp(n int, y *float32, x *float32, lo float32, hi float32)
 // Requires: AVX
 TEXT ·avx2Clamp(SB), NOSPLIT, $0-32
@@ -1681,79 +1527,6 @@ not_one:
 	VCMPPS     $0x03, Y0, Y0, Y3
 	VBLENDVPS  Y3, Y0, Y1, Y0
 	VMASKMOVPS Y0, Y2, (DX)(CX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func avx2AddProduct(n int, z *float32, sum *float32, x *float32, y *float32)
-// Requires: AVX
-TEXT ·avx2AddProduct(SB), NOSPLIT, $0-40
-	MOVQ n+0(FP), AX
-	XORQ CX, CX
-	MOVQ z+8(FP), DX
-	MOVQ sum+16(FP), BX
-	MOVQ x+24(FP), SI
-	MOVQ y+32(FP), DI
-
-many:
-	CMPQ    AX, $+32
-	JLT     not_many
-	VMOVUPS (BX)(CX*1), Y0
-	VMOVUPS (SI)(CX*1), Y1
-	VMOVUPS (DI)(CX*1), Y2
-	VMULPS  Y2, Y1, Y1
-	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (DX)(CX*1)
-	VMOVUPS 32(BX)(CX*1), Y0
-	VMOVUPS 32(SI)(CX*1), Y1
-	VMOVUPS 32(DI)(CX*1), Y2
-	VMULPS  Y2, Y1, Y1
-	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, 32(DX)(CX*1)
-	VMOVUPS 64(BX)(CX*1), Y0
-	VMOVUPS 64(SI)(CX*1), Y1
-	VMOVUPS 64(DI)(CX*1), Y2
-	VMULPS  Y2, Y1, Y1
-	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, 64(DX)(CX*1)
-	VMOVUPS 96(BX)(CX*1), Y0
-	VMOVUPS 96(SI)(CX*1), Y1
-	VMOVUPS 96(DI)(CX*1), Y2
-	VMULPS  Y2, Y1, Y1
-	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, 96(DX)(CX*1)
-	ADDQ    $+128, CX
-	SUBQ    $+32, AX
-	JMP     many
-
-not_many:
-one:
-	CMPQ    AX, $+8
-	JLT     not_one
-	VMOVUPS (BX)(CX*1), Y0
-	VMOVUPS (SI)(CX*1), Y1
-	VMOVUPS (DI)(CX*1), Y2
-	VMULPS  Y2, Y1, Y1
-	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (DX)(CX*1)
-	ADDQ    $+32, CX
-	SUBQ    $+8, AX
-	JMP     one
-
-not_one:
-	TESTQ      AX, AX
-	JZ         done
-	LEAQ       mathTails<>+32(SB), R8
-	SHLQ       $0x02, AX
-	SUBQ       AX, R8
-	VMOVUPS    (R8), Y0
-	VMASKMOVPS (BX)(CX*1), Y0, Y1
-	VMASKMOVPS (SI)(CX*1), Y0, Y2
-	VMASKMOVPS (DI)(CX*1), Y0, Y3
-	VMULPS     Y3, Y2, Y2
-	VADDPS     Y2, Y1, Y1
-	VMASKMOVPS Y1, Y0, (DX)(CX*1)
 
 done:
 	VZEROUPPER
