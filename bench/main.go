@@ -97,7 +97,7 @@ func parse(args []string) (settings, error) {
 // allWorkloads returns all workloads, cheap and informative ones first.
 func allWorkloads(s settings) []workload {
 	var all []workload
-	for _, ws := range [][]workload{matmulWorkloads(), scalarWorkloads(), attentionWorkloads(), lmWorkloads(), moeWorkloads(), decodeWorkloads(), llmWorkloads(s.models, s.layers[0], s.layers[1])} {
+	for _, ws := range [][]workload{matmulWorkloads(), scalarWorkloads(), attentionWorkloads(), mixerWorkloads(), lmWorkloads(), moeWorkloads(), decodeWorkloads(), llmWorkloads(s.models, s.layers[0], s.layers[1])} {
 		all = append(all, ws...)
 	}
 	return all

@@ -7,6 +7,7 @@ import torch
 
 import protocol
 import torch_attention
+import torch_mixer
 import torch_matmul
 import torch_moe
 import torch_lm
@@ -26,7 +27,7 @@ def main():
     torch.set_num_threads(threads)
     torch.set_num_interop_threads(1)
     workloads = {}
-    for m in (torch_matmul, torch_moe, torch_attention, torch_lm, torch_scalar):
+    for m in (torch_matmul, torch_moe, torch_attention, torch_mixer, torch_lm, torch_scalar):
         workloads.update(m.workloads())
     protocol.serve("torch", torch.__version__, threads, workloads, to_numpy)
 
