@@ -237,6 +237,8 @@ func TestBroken(t *testing.T) {
 		{`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], "chat_template_kwargs": {"messages": []}}`, "further variables: messages is the conversation's own"},
 		{`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], "chat_template_kwargs": {"tools": null}}`, "further variables: tools is the conversation's own"},
 		{`{"messages": [{"role": "assistant", "content": "a"}], "tools": "[{"}`, "tools: want a list of tools, or its JSON text: "},
+		{`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f"}}]}]}`, "message 2: the chat template leaves out the calls of this message"},
+		{`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], "tools": [{"type": "function"}]}`, `the chat template reads no "tools"`},
 		{`{"conversations": [{"from": "human", "value": "a"}, {"from": "function_call", "value": "{\"name\": \"f\", \"arguments\": ` + strings.Repeat("[", 9998) + strings.Repeat("]", 9998) + `}"}]}`, "exceeded max depth"},
 	}
 	var text strings.Builder

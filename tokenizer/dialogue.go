@@ -195,8 +195,8 @@ func (t *Tokenizer) Prompt(c Conversation) (string, error) {
 	return d.text(d.messages, c.Generate)
 }
 
-// plain reads a conversation in the forms accepted by Prompt. A request may not have calls or variables that the
-// template leaves out. Data sets do, for templates of any kind.
+// plain reads a conversation in the forms accepted by Prompt. A request may not have further variables that the template
+// leaves out. Data sets do, for templates of any kind.
 func (t *Tokenizer) plain(c Conversation, request bool) (*dialogue, error) {
 	tools, err := plainTools(c.Tools)
 	if err != nil {
@@ -208,7 +208,7 @@ func (t *Tokenizer) plain(c Conversation, request bool) (*dialogue, error) {
 		return nil, err
 	}
 	for _, name := range d.given.TrueKeys() {
-		if value, _ := d.given.Get(name); request && value != "none" && !d.template.Reads(name) {
+		if value, _ := d.given.Get(name); (request || name == "tools") && value != "none" && !d.template.Reads(name) {
 			return nil, &UnreadError{name}
 		}
 	}
@@ -218,7 +218,7 @@ func (t *Tokenizer) plain(c Conversation, request bool) (*dialogue, error) {
 			return nil, &MessageError{i, err}
 		}
 	}
-	return d, d.complete(h, request)
+	return d, d.complete(h)
 }
 
 // plainTools returns a list of tools as JSON values; nil if there are none. The list, or each tool, may be a JSON
@@ -404,9 +404,8 @@ func (h *habits) call(call *jinja.Dict) (*jinja.Dict, error) {
 	return with(call, name, of), nil
 }
 
-// complete returns an error if the template omits a message with a role that it may not know or, if calls is set, the
-// calls of a message.
-func (d *dialogue) complete(h *habits, calls bool) error {
+// complete returns an error if the template omits a message with a role that it may not know, or the calls of a message.
+func (d *dialogue) complete(h *habits) error {
 	mark := func(i int) string { return string(rune(0xf0000 + i%0xfffd)) } // from a private use area
 	messages := slices.Clone(d.messages)                                   // with marks in contents, or in the names of called tools
 	marked := map[int]func(*jinja.Dict, func(string) string) *jinja.Dict{} // the edits of messages
@@ -414,7 +413,7 @@ func (d *dialogue) complete(h *habits, calls bool) error {
 		role, _ := m.Get("role")
 		_, called := m.Get("tool_calls")
 		switch {
-		case calls && called:
+		case called:
 			marked[i] = editCalls
 		case role == "user" || role == "assistant" || role == "system" && i == 0 && h.system || contentOf(m) == "":
 			continue
@@ -439,7 +438,7 @@ func (d *dialogue) complete(h *habits, calls bool) error {
 		if err != nil || other != whole {
 			continue
 		}
-		if _, called := messages[i].Get("tool_calls"); calls && called {
+		if _, called := messages[i].Get("tool_calls"); called {
 			return &MessageError{i, errors.New("the chat template leaves out the calls of this message; want a message without tool_calls, or a model with a template that writes them")}
 		}
 		role, _ := d.messages[i].Get("role")

@@ -118,7 +118,11 @@ func TestLeftOut(t *testing.T) {
 			require.ErrorContains(t, err, c.want)
 		}
 		_, _, err = tok.Turns(talk)
-		require.NoError(t, err, c)
+		if c.want == "" || strings.Contains(c.want, "thinking") { // a data set serves templates with and without thinking
+			require.NoError(t, err, c)
+		} else {
+			require.ErrorContains(t, err, c.want)
+		}
 	}
 }
 
@@ -308,7 +312,7 @@ func TestTurnParts(t *testing.T) {
 		"a prompt in every text": {`{% for m in messages %}{{ '<h>' + m.role + ':' }}{% if m.role == 'assistant' %}{% if m.reasoning_content %}{{ '<think>' + m.reasoning_content + '</think>' }}{% endif %}{% if m.tool_calls %}` + calls + `{% else %}{{ '<r>' + m.content }}{% endif %}{% else %}{{ m.content }}{% endif %}{{ '</s>' }}{% endfor %}{{ '<h>assistant:<think></think>' }}`,
 			`{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "reasoning_content": "t", "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": {}}}]}, {"role": "tool", "content": "r"}, {"role": "assistant", "content": "d"}`, []string{"1 t</think><call>f</s>", "3 <r>d</s>"}},
 	} {
-		tok, err := templated(t, c.template)
+		tok, err := templated(t, `{% if tools %}{% endif %}`+c.template)
 		require.NoError(t, err, name)
 		for _, s := range []string{"<h>", "<call>", "<answer>", "</answer>", "<r>", "<think>", "</think>", "</s>"} {
 			id := int32(tok.Size())

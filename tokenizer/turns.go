@@ -25,7 +25,8 @@ type Turn struct {
 type Span struct{ Start, End int }
 
 // Turns returns the text of a conversation, as [Tokenizer.Prompt] does, and the parts of it written by the model,
-// one or more for each assistant message, in order. It ignores Generate.
+// one or more for each assistant message, in order. It ignores Generate. Further variables that the template does not
+// read have no effect.
 //
 // A template may render a message differently if more messages follow: Qwen3's drops earlier reasoning. Turns are
 // nevertheless parts of the whole text, so the text preceding a turn is as in the whole. If the template marks the

@@ -157,6 +157,8 @@ for name, (tok, marked, bos, eos, takes) in STYLES.items():
         hf = PreTrainedTokenizerFast.from_pretrained(d)
         cases = []
         for c in conversations(takes):
+            if "tools" not in marked:
+                c.pop("tools", None)  # a line with tools that the template does not read is broken
             want = hf.apply_chat_template(c["messages"], tools=c.get("tools"), return_dict=True)["input_ids"]
             got = hf.apply_chat_template(c["messages"], tools=c.get("tools"), chat_template=marked.replace("G(", "{% generation %}").replace(")G", "{% endgeneration %}"), return_dict=True, return_assistant_tokens_mask=True)
             assert got["input_ids"] == want, name
