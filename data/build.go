@@ -211,7 +211,14 @@ func (b *builder) build(ctx context.Context, paths []string) error {
 		return &BrokenError{b.broken, b.o.Broken}
 	}
 	if len(b.ends) == 0 {
-		return fmt.Errorf("data: %s: no documents", strings.Join(paths, ", "))
+		err := fmt.Errorf("data: %s: no documents", strings.Join(paths, ", "))
+		switch {
+		case len(b.broken) > 0:
+			err = fmt.Errorf("%w; the first of %d broken lines is %w", err, len(b.broken), b.broken[0])
+		case b.report.Idle > 0:
+			err = fmt.Errorf("%w; in %d conversations %w", err, b.report.Idle, errIdle)
+		}
+		return err
 	}
 	if err := b.write(made, paths); err != nil {
 		return fmt.Errorf("data: %w", err)
@@ -222,7 +229,7 @@ func (b *builder) build(ctx context.Context, paths []string) error {
 
 // encoding is increased whenever the same sources give different tokens, to avoid reusing files made by another
 // version.
-const encoding = 4
+const encoding = 5
 
 // together is the number of documents encoded per batch, using all processors.
 const together = 1024

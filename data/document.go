@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/tokenizer"
 )
 
@@ -74,7 +75,11 @@ func conversation(t *tokenizer.Tokenizer, c tokenizer.Conversation, messages []m
 	}
 	switch {
 	case until == 0:
-		return d, errors.New("no message of the role assistant, from which a model could learn")
+		err := errors.New("no message of the role assistant, from which a model could learn")
+		if n := len(messages); n > 0 {
+			err = fmt.Errorf("%w; the last message is of the role %s", err, quoted.Text(messages[n-1].role))
+		}
+		return d, err
 	case !learns:
 		return d, errIdle
 	}

@@ -25,17 +25,17 @@ func pairs() [][]string {
 	return [][]string{
 		{"instruction", "output", "response"}, // Alpaca, Dolly
 		{"prompt", "completion", "response"},
-		{"question", "answer", "response"}, // with response in OpenOrca
-		{"query", "response", "answer"},    // MetaMathQA, ms-swift
-		{"problem", "solution", "answer"},  // NuminaMath
-		{"inputs", "targets"},              // FLAN, Aya
+		{"question", "solution", "answer", "response"}, // LIMO, GSM8K, OpenOrca
+		{"query", "response", "answer"},                // MetaMathQA, ms-swift
+		{"problem", "solution", "answer"},              // NuminaMath
+		{"inputs", "targets"},                          // FLAN, Aya
 		{"input", "output"},
 	}
 }
 
 // surroundings names the members that complete a conversation.
 func surroundings() []string {
-	return []string{"system", "system_prompt", "history", "input", "context", "tools", "chat_template_kwargs"}
+	return []string{"system", "system_prompt", "history", "input", "context", "tools", "functions", "chat_template_kwargs"}
 }
 
 // Kinds of lines, for errors.
@@ -120,7 +120,6 @@ func parse(o Options, s []byte) (document, error) {
 			delete(l, name)
 		}
 	}
-	c := tokenizer.Conversation{Tools: l["tools"], More: l["chat_template_kwargs"], Now: o.date()}
 	messages, is, err := l.conversation()
 	if !is {
 		var ask, reply string
@@ -143,7 +142,48 @@ func parse(o Options, s []byte) (document, error) {
 	if err != nil {
 		return d, err
 	}
-	return conversation(o.Tokenizer, c, messages)
+	tools, err := l.tools()
+	if err != nil {
+		return d, err
+	}
+	return conversation(o.Tokenizer, tokenizer.Conversation{Tools: tools, More: l["chat_template_kwargs"], Now: o.date()}, messages)
+}
+
+// tools returns the tools of a line: OpenAI's tools, or the older functions.
+func (l members) tools() (json.RawMessage, error) {
+	switch {
+	case l.empty("functions"):
+		return l["tools"], nil
+	case !l.empty("tools"):
+		return nil, errors.New("tools and functions: want one of them")
+	}
+	list := l.list("functions")
+	if list == nil {
+		return nil, errors.New("functions: want a list of functions, or its JSON text")
+	}
+	all := []any{}
+	for _, f := range list {
+		var tool struct {
+			Type     string          `json:"type"`
+			Function json.RawMessage `json:"function"`
+		}
+		if json.Unmarshal(f, &tool) != nil || tool.Function == nil {
+			tool.Type, tool.Function = "function", f
+		}
+		all = append(all, tool)
+	}
+	return json.Marshal(all)
+}
+
+// rejected returns the error of a line that marks its answer as rejected, by the label of TRL or the kto_tag of
+// LLaMA-Factory.
+func (l members) rejected() error {
+	for _, name := range []string{"label", "kto_tag"} {
+		if string(l[name]) == "false" {
+			return fmt.Errorf("%s: it is false for a rejected answer, which is not trained on; take the line out", name)
+		}
+	}
+	return nil
 }
 
 // conversation returns the messages of a line that has a list of them, and whether it has one.
@@ -161,6 +201,9 @@ func (l members) conversation() (messages []message, is bool, err error) {
 		return nil, true, fmt.Errorf("more than one of %s", kinds)
 	case !l.empty("context"):
 		return nil, true, fmt.Errorf("context: the conversation is in %s; write the context into one of its messages, or take it out", names[0])
+	}
+	if err := l.rejected(); err != nil {
+		return nil, true, err
 	}
 	list := l.list(names[0])
 	if list == nil {
@@ -197,7 +240,7 @@ func (l members) question() (ask, reply string, err error) {
 	case ask != "" && len(other) > 0:
 		return ask, reply, fmt.Errorf("%s: it is a question next to %s with %s; want one question", other[0], ask, reply)
 	case ask != "":
-		return ask, reply, nil
+		return ask, reply, l.rejected()
 	case err != nil:
 		return "", "", err
 	case l["chosen"] != nil || l["rejected"] != nil:

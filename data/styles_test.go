@@ -128,6 +128,8 @@ func TestForms(t *testing.T) {
 			`{"query": "a\nb", "response": "c"}`,
 			`{"problem": "a\nb", "solution": "c", "answer": "d"}`,
 			`{"problem": "a\nb", "answer": "c"}`,
+			`{"question": "a\nb", "solution": "c", "answer": "d", "label": true}`,
+			`{"text": "a b c", "instruction": "a\nb", "output": "c", "label": "false", "kto_tag": true, "functions": "[]", "chat_template_kwargs": {"tools": "", "messages": []}}`,
 			`{"inputs": "a\nb", "targets": "c"}`,
 			`{"input": "a\nb", "output": "c"}`,
 			`{"input": "a", "context": "b", "output": "c"}`,
@@ -165,6 +167,9 @@ func TestForms(t *testing.T) {
 			`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": null, "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": "{\"x\": 1}"}}]}, {"role": "tool", "content": "r"}, {"role": "assistant", "content": "b"}], "tools": ` + asJSON(tools) + `}`,
 			`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": "{\"x\":1}"}}]}, {"role": "tool", "content": [{"type": "text", "text": "r"}]}, {"role": "assistant", "content": "b"}], "tools": [` + asJSON(tools[1:len(tools)-1]) + `]}`,
 			`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": null, "function_call": {"name": "f", "arguments": "{\"x\": 1}"}}, {"role": "function", "name": "f", "content": "r"}, {"role": "assistant", "content": "b"}], "tools": ` + tools + `}`,
+			`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "function_call": {"name": "f", "arguments": "{\"x\": 1}"}}, {"role": "function", "name": "f", "content": "r"}, {"role": "assistant", "content": "b"}], "functions": [{"name": "f", "parameters": {}}], "tools": [], "chat_template_kwargs": {"tools": null}}`,
+			`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "function_call": {"name": "f", "arguments": "{\"x\": 1}"}}, {"role": "function", "name": "f", "content": "r"}, {"role": "assistant", "content": "b"}], "functions": ` + asJSON(`[{"name": "f", "parameters": {}}]`) + `}`,
+			`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "function_call": {"name": "f", "arguments": "{\"x\": 1}"}}, {"role": "function", "name": "f", "content": "r"}, {"role": "assistant", "content": "b"}], "functions": ` + tools + `}`,
 			`{"conversations": [{"from": "human", "value": "a"}, {"from": "function_call", "value": "{\"name\": \"f\", \"arguments\": {\"x\": 1}}"}, {"from": "observation", "value": "r"}, {"from": "gpt", "value": "b"}], "tools": ` + asJSON(tools) + `}`,
 		}},
 		{`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": {}}}]}]}`, []string{

@@ -80,11 +80,13 @@ func (t *Tokenizer) dialogue(c Conversation) (*dialogue, error) {
 		if err != nil || !ok {
 			return nil, errors.Join(errors.New("tokenizer: template: more: want a JSON object"), err)
 		}
-		for _, name := range []string{"messages", "tools"} {
-			if _, ok := more.Get(name); ok {
+		own := []string{"messages", "tools"}
+		for _, name := range more.TrueKeys() {
+			if slices.Contains(own, name) {
 				return nil, fmt.Errorf("tokenizer: template: further variables: %s is the conversation's own; give it there", name)
 			}
 		}
+		more = more.Filter(func(name string, _ any) bool { return !slices.Contains(own, name) })
 		d.values.Update(more)
 		d.given.Update(more)
 	}
