@@ -183,8 +183,11 @@ func (j *conversion) describe() (map[string][]byte, error) {
 	if j.c.Format == checkpoint.GGUF {
 		return j.describeGGUF()
 	}
-	files := map[string][]byte{}
-	for _, name := range append(tokenizer.Files(), "chat_template.json", generationName) {
+	files, err := tokenizer.Files(j.folder())
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"chat_template.json", generationName} {
 		data, err := infile.Read(filepath.Join(j.folder(), name), maxBeside)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

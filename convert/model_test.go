@@ -55,6 +55,8 @@ func folderOf(t *testing.T, name string) string {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, tokenizer.FileName), data, 0o666))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "chat_template.jinja"), []byte("{{ messages[0].content }}"), 0o666))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "additional_chat_templates"), 0o777))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "additional_chat_templates/tool_use.jinja"), []byte("{{ tools|length }} tool"), 0o666))
 	return dir
 }
 
@@ -198,6 +200,9 @@ func TestRoundTrip(t *testing.T) {
 				text, err := tok.Template(tokenizer.Conversation{Messages: json.RawMessage(`[{"role":"user","content":"x"}]`)})
 				require.NoError(t, err)
 				require.Equal(t, "x", text)
+				text, err = tok.Template(tokenizer.Conversation{Messages: json.RawMessage(`[]`), Tools: json.RawMessage(`[{}]`)})
+				require.NoError(t, err)
+				require.Equal(t, "1 tool", text)
 			}
 		})
 	}

@@ -1,8 +1,6 @@
 package pretrain
 
 import (
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,7 +8,6 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/checkpoint/tensor"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/infile"
 	"github.com/gomoe/gomoe/models"
 	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/tokenizer"
@@ -51,28 +48,16 @@ func (s *Settings) saved(params []nn.Param, src *source) (*snapshot.Model, error
 	return lm.SavedModel(params, func(param string) (string, bool) { return param, false }, s.config(), files)
 }
 
-// maxOtherFile is the maximum size in bytes of a file other than tensors, as in package tokenizer.
-const maxOtherFile = 256 << 20
-
 // otherFiles returns the files of the model's folder other than tensors and config.json, by name.
 func (s *Settings) otherFiles(src *source) (map[string][]byte, error) {
 	if src.file != nil {
 		return map[string][]byte{tokenizer.FileName: src.file}, nil
 	}
-	files := map[string][]byte{}
 	from := s.Data.Tokenizer
 	if info, err := os.Stat(from); err != nil || !info.IsDir() {
 		from = filepath.Dir(from)
 	}
-	for _, name := range tokenizer.Files() {
-		text, err := infile.Read(filepath.Join(from, name), maxOtherFile)
-		if err == nil {
-			files[name] = text
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-	}
-	return files, nil
+	return tokenizer.Files(from)
 }
 
 // config returns the entries of config.json.

@@ -25,26 +25,46 @@ const (
 	addedName   = "added_tokens.json"
 	modelName   = "config.json"
 
-	templateName = "chat_template.jinja" // holds the template in newer folders
+	// Newer folders have templates in files: the default one, which replaces all of tokenizer_config.json, and a folder of others.
+	templateName   = "chat_template.jinja"
+	templateFolder = "additional_chat_templates"
+	templateExt    = ".jinja"
 )
 
-// Files returns the names of the files in a folder that Open may read, except config.json, for copying a tokenizer.
-func Files() []string {
-	return []string{FileName, "tokenizer.model", vocabName, mergesName, addedName, configName, specialName, templateName}
+// Files returns the files in a folder that Open may read, except config.json, for copying a tokenizer. Names of files in
+// a folder below it have a slash.
+func Files(folder string) (map[string][]byte, error) {
+	return filesIn(folder, FileName, "tokenizer.model", vocabName, mergesName, addedName, configName, specialName)
 }
 
-// settingsIn reads these files in a folder, and returns them by name along with the settings of tokenizer_config.json.
-func settingsIn(dir string) (files map[string][]byte, c object, err error) {
-	files = map[string][]byte{}
-	for _, name := range []string{configName, specialName, addedName, modelName, templateName} {
+// filesIn returns files in a folder by name: the named ones and chat templates, without missing ones.
+func filesIn(dir string, names ...string) (map[string][]byte, error) {
+	more, err := os.ReadDir(filepath.Join(dir, templateFolder))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	names = append(names, templateName)
+	for _, f := range more {
+		if filepath.Ext(f.Name()) == templateExt {
+			names = append(names, templateFolder+"/"+f.Name())
+		}
+	}
+	files := map[string][]byte{}
+	for _, name := range names {
 		data, err := read(filepath.Join(dir, name))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+		if err == nil {
+			files[name] = data
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
 		}
-		if err != nil {
-			return nil, c, err
-		}
-		files[name] = data
+	}
+	return files, nil
+}
+
+// settingsIn returns the files next to that of the vocabulary by name, and the settings of tokenizer_config.json.
+func settingsIn(dir string) (files map[string][]byte, c object, err error) {
+	if files, err = filesIn(dir, configName, specialName, addedName, modelName); err != nil {
+		return nil, c, err
 	}
 	c, err = settings(files)
 	return files, c, inFolder(dir, err)
@@ -64,40 +84,29 @@ func (t *Tokenizer) configured(dir string, c object, files map[string][]byte) er
 		return inFolder(dir, err)
 	}
 	t.locate(filepath.Join(dir, configName))
-	if template, ok := files[templateName]; ok {
-		_ = t.setTemplate("default", string(template)) // the error is kept with the template
-		t.locate(filepath.Join(dir, templateName))
+	paths := slices.DeleteFunc(slices.Sorted(maps.Keys(files)), func(name string) bool { return filepath.Ext(name) != templateExt })
+	if _, ok := files[templateName]; ok {
+		t.templates, t.sources = nil, nil
 	}
-	return t.moreTemplates(filepath.Join(dir, "additional_chat_templates"))
-}
-
-// moreTemplates reads the folder that transformers uses for templates other than the default.
-func (t *Tokenizer) moreTemplates(dir string) error {
-	files, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	for _, f := range files {
-		name, ok := strings.CutSuffix(f.Name(), ".jinja")
-		if !ok {
-			continue
+	for _, name := range slices.Backward(paths) { // a default in the folder replaces chat_template.jinja
+		of := "default"
+		if name != templateName {
+			of = strings.TrimSuffix(filepath.Base(name), templateExt)
 		}
-		path := filepath.Join(dir, f.Name())
-		template, err := read(path)
-		if err != nil {
-			return err
-		}
-		_ = t.setTemplate(name, string(template)) // the error is kept with the template
-		t.locate(path)
+		_ = t.setTemplate(of, string(files[name])) // the error is kept with the template
+		t.locate(filepath.Join(dir, name))
 	}
 	return nil
 }
 
-// locate adds the file's path to the errors of new templates.
+// locate sets the path of new templates, and adds it to their errors.
 func (t *Tokenizer) locate(path string) {
 	for _, tmpl := range t.templates {
-		if tmpl.err != nil && !tmpl.located {
-			tmpl.err, tmpl.located = fmt.Errorf("%s: %w", path, tmpl.err), true
+		if tmpl.path != "" {
+			continue
+		}
+		if tmpl.path = path; tmpl.err != nil {
+			tmpl.err = fmt.Errorf("%s: %w", path, tmpl.err)
 		}
 	}
 }
@@ -206,8 +215,8 @@ func (t *Tokenizer) configure(c object, files map[string][]byte) error {
 	return t.cleanUp(c)
 }
 
-// Keys of further special tokens; transformers prefers the first key.
-const extraKey, additionalKey = "extra_special_tokens", "additional_special_tokens"
+// Keys of further special tokens; transformers prefers the first key. specificKey has tokens by name.
+const extraKey, additionalKey, specificKey = "extra_special_tokens", "additional_special_tokens", "model_specific_special_tokens"
 
 // settings returns the keys of tokenizer_config.json. If it lacks added_tokens_decoder, it dates from a time when
 // special_tokens_map.json took precedence.
@@ -261,9 +270,12 @@ func (t *Tokenizer) specialTokens(c object) (special, extra []added, err error) 
 		}
 		add(name, x)
 	}
-	key := extraKey
-	if strings.HasPrefix(string(c.Values[key]), "{") { // tokens with names of their own
-		o, err := objectOf(c.Values[key])
+	key, apart := extraKey, extraKey
+	if len(own) == 0 && !strings.HasPrefix(string(c.Values[key]), "{") { // otherwise transformers replaces the value of specificKey
+		apart = specificKey
+	}
+	if strings.HasPrefix(string(c.Values[apart]), "{") { // tokens with names of their own
+		o, err := objectOf(c.Values[apart])
 		for _, name := range o.Names {
 			var x token
 			if err = errors.Join(err, o.get(name, &x)); err == nil {
@@ -271,9 +283,9 @@ func (t *Tokenizer) specialTokens(c object) (special, extra []added, err error) 
 			}
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", key, err)
+			return nil, nil, fmt.Errorf("%s: %w", apart, err)
 		}
-		delete(c.Values, key)
+		delete(c.Values, apart)
 	}
 	if _, ok := c.Values[key]; !ok {
 		if _, pieces := t.normalize.(spaced); pieces {

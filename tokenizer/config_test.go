@@ -109,3 +109,19 @@ func TestFoldersToGGUF(t *testing.T) {
 	}
 	require.Equal(t, 72, made)
 }
+
+// model_specific_special_tokens are tokens, unless transformers replaces them by those of extra_special_tokens or by own keys.
+func TestSpecificTokens(t *testing.T) {
+	data, err := Bytes()
+	require.NoError(t, err)
+	for more, want := range map[string]int{"": 1, `, "own_token": "a"`: 7, `, "extra_special_tokens": {"own_token": "a"}`: 7, `, "extra_special_tokens": ["a"]`: 1} {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, FileName), data, 0o666))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, configName), []byte(`{"model_specific_special_tokens": {"image_token": "<image>"}`+more+`}`), 0o666))
+		tok, err := Open(dir)
+		require.NoError(t, err)
+		ids, err := tok.Encode("<image>", Options{})
+		require.NoError(t, err)
+		require.Len(t, ids, want, more)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -162,7 +163,11 @@ func (d *dialogue) render(messages []*jinja.Dict, generate bool) (string, [][2]i
 	if err == nil {
 		return text, marked, nil
 	}
-	err = fmt.Errorf("tokenizer: chat template: %w", err)
+	err = fmt.Errorf("chat template: %w", err)
+	if path := d.template.path; path != "" {
+		err = fmt.Errorf("%s: %w", filepath.Base(path), err)
+	}
+	err = fmt.Errorf("tokenizer: %w", err)
 	if i := slices.IndexFunc(messages, func(m *jinja.Dict) bool { _, ok := m.Get("content"); return !ok && !calls(m) }); i >= 0 {
 		err = &MessageError{i, fmt.Errorf("it has no content and calls no tool; want a content, which may be empty, if the model's template needs one: %w", err)}
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 )
 
 // Files returns the files of a Hugging Face folder for the vocabulary of a GGUF file, by name: tokenizer.json and
@@ -42,8 +44,14 @@ func (g *GGUF) files() (map[string][]byte, error) {
 	for _, s := range want.written {
 		config[s.name] = s.text
 	}
-	if g.Template != "" {
-		config["chat_template"] = g.Template
+	var templates []namedTemplate
+	for _, name := range slices.Sorted(maps.Keys(want.sources)) {
+		templates = append(templates, namedTemplate{name, want.sources[name]})
+	}
+	if len(templates) == 1 && templates[0].Name == "default" {
+		config["chat_template"] = templates[0].Template
+	} else if len(templates) > 0 {
+		config["chat_template"] = templates
 	}
 	more, err := indented(config)
 	if err != nil {

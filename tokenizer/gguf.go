@@ -27,8 +27,9 @@ type GGUF struct {
 	// key, Ends is nil, and tokens with conventional names of end tokens are used.
 	Ends           []int32
 	AddBOS, AddEOS bool
-	// Template is the value of tokenizer.chat_template, or "" if there is none.
-	Template string
+	// Templates holds the chat templates by name: default is the value of tokenizer.chat_template, and others are listed by
+	// tokenizer.chat_templates.
+	Templates map[string]string
 	// AddSpace adds a space before a text, for llama and t5.
 	AddSpace bool
 	// Squeeze collapses runs of spaces, and removes leading and trailing ones, for t5.
@@ -90,8 +91,8 @@ func (g *GGUF) build() (*Tokenizer, error) {
 			t.written = append(t.written, variable{n.name, g.Tokens[n.id]})
 		}
 	}
-	if g.Template != "" {
-		_ = t.setTemplate("default", g.Template) // the error is kept with the template
+	for name, src := range g.Templates {
+		_ = t.setTemplate(name, src) // the error is kept with the template
 	}
 	if g.AddBOS {
 		if g.BOS < 0 {

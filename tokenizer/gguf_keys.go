@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -15,10 +16,12 @@ type Key struct {
 	Value any // string, bool, uint32, []string, []float32, []int32 or []byte
 }
 
-// keyTemplate is the key of the chat template, which does not have the prefix keyPrefix.
+// keyTemplate is the key of the default chat template, followed by a dot and a name the key of another, which keyTemplates
+// lists. They do not have the prefix keyPrefix.
 const (
-	keyPrefix   = "tokenizer.ggml."
-	keyTemplate = "tokenizer.chat_template"
+	keyPrefix    = "tokenizer.ggml."
+	keyTemplate  = "tokenizer.chat_template"
+	keyTemplates = "tokenizer.chat_templates"
 )
 
 // ids returns the keys of special tokens and their fields.
@@ -99,9 +102,13 @@ func GGUFOf(value func(key string) (any, bool)) (GGUF, error) {
 	get(r, "add_space_prefix", &g.AddSpace)
 	get(r, "remove_extra_whitespaces", &g.Squeeze)
 	get(r, "precompiled_charsmap", &g.Charsmap)
-	if v, ok := value(keyTemplate); ok && r.err == nil {
-		if g.Template, ok = v.(string); !ok {
-			r.wrong(keyTemplate, v, g.Template)
+	var names []string
+	getKey(r, keyTemplates, &names)
+	g.Templates = map[string]string{}
+	for _, name := range append(names, "default") {
+		var src string
+		if getKey(r, templateKey(name), &src); src != "" {
+			g.Templates[name] = src
 		}
 	}
 	return g, r.err
@@ -138,10 +145,25 @@ func (g GGUF) Keys() []Key {
 	for i := range keys {
 		keys[i].Name = keyPrefix + keys[i].Name
 	}
-	if g.Template != "" {
-		keys = append(keys, Key{keyTemplate, g.Template})
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(g.Templates)) {
+		keys = append(keys, Key{templateKey(name), g.Templates[name]})
+		if name != "default" {
+			names = append(names, name)
+		}
+	}
+	if len(names) > 0 {
+		keys = append(keys, Key{keyTemplates, names})
 	}
 	return keys
+}
+
+// templateKey returns the key of the chat template with a name.
+func templateKey(name string) string {
+	if name == "default" {
+		return keyTemplate
+	}
+	return keyTemplate + "." + name
 }
 
 // keyReader reads keys. After an error all further reads do nothing.
@@ -154,15 +176,18 @@ func (r *keyReader) wrong(key string, v, want any) {
 	r.err = fmt.Errorf("tokenizer: GGUF: key %s has a value of Go type %T, want %T", quoted.Text(key), v, want)
 }
 
-// get sets dst to the value of a key, or leaves it unchanged if the key is missing.
-func get[T any](r *keyReader, key string, dst *T) {
-	v, ok := r.value(keyPrefix + key)
+// get sets dst to the value of a key with the prefix keyPrefix, or leaves it unchanged if the key is missing.
+func get[T any](r *keyReader, key string, dst *T) { getKey(r, keyPrefix+key, dst) }
+
+// getKey is get with the whole key.
+func getKey[T any](r *keyReader, key string, dst *T) {
+	v, ok := r.value(key)
 	if !ok || r.err != nil {
 		return
 	}
 	x, ok := v.(T)
 	if !ok {
-		r.wrong(keyPrefix+key, v, *dst)
+		r.wrong(key, v, *dst)
 		return
 	}
 	*dst = x

@@ -74,10 +74,10 @@ func (t *Tokenizer) TemplateSources() map[string]string { return maps.Clone(t.so
 // chatTemplate is a compiled chat template, or the error of compiling it.
 type chatTemplate struct {
 	*jinja.Template
-	err     error
-	located bool // err names the file
-	probed  sync.Once
-	habits  habits
+	err    error
+	path   string // of its file; "" in a GGUF file
+	probed sync.Once
+	habits habits
 }
 
 // templateFor returns the template for a conversation with the given tools, nil for none.
@@ -98,9 +98,12 @@ func (t *Tokenizer) templateFor(tools any) (*chatTemplate, error) {
 // variable is a special token under its name in templates, such as bos_token.
 type variable struct{ name, text string }
 
-// setTemplate sets the template with the given name. If the template is invalid, the error is also kept with it,
-// and the tokenizer remains usable for everything except conversations.
+// setTemplate sets the template with the given name; an empty text is none. If the template is invalid, the error is
+// also kept with it, and the tokenizer remains usable for everything except conversations.
 func (t *Tokenizer) setTemplate(name, src string) error {
+	if src == "" {
+		return nil
+	}
 	tmpl, err := jinja.Compile(src)
 	if err != nil {
 		err = fmt.Errorf("chat template %s: %w", name, err)
@@ -120,7 +123,14 @@ func (t *Tokenizer) keepTemplate(name string, tmpl *chatTemplate) {
 	t.templates[name] = tmpl
 }
 
-// setTemplates reads the field chat_template of a tokenizer_config.json: a template, or a list of named templates.
+// namedTemplate is an element of the field chat_template of a tokenizer_config.json.
+type namedTemplate struct {
+	Name     string `json:"name"`
+	Template string `json:"template"`
+}
+
+// setTemplates reads the field chat_template of a tokenizer_config.json: a template, or a list or an object of named
+// templates.
 func (t *Tokenizer) setTemplates(data json.RawMessage) {
 	if s := strings.TrimSpace(string(data)); s == "" || s == "null" {
 		return
@@ -130,9 +140,13 @@ func (t *Tokenizer) setTemplates(data json.RawMessage) {
 		_ = t.setTemplate("default", one) // the error is kept with the template
 		return
 	}
-	var all []struct {
-		Name     string `json:"name"`
-		Template string `json:"template"`
+	var all []namedTemplate
+	var byName map[string]string
+	if json.Unmarshal(data, &byName) == nil {
+		for name, src := range byName {
+			_ = t.setTemplate(name, src)
+		}
+		return
 	}
 	if err := strictjson.Unmarshal(data, &all); err != nil {
 		t.keepTemplate("default", &chatTemplate{err: fmt.Errorf("chat_template: want a string, or a list of names and templates: %w", err)})

@@ -3,8 +3,10 @@ package tokenizer
 import (
 	"compress/gzip"
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -187,6 +189,12 @@ func TestOpenTemplates(t *testing.T) {
 	require.Equal(t, "2 tools", text("[{},{}]"))
 	write("chat_template.jinja", "from the file {{ messages|length }}\n")
 	require.Equal(t, "from the file 1", text(""))
+	require.Equal(t, "from the file 1", text("[{}]"), "the file replaces all templates of tokenizer_config.json")
+	write("chat_template.jinja", "\n{{ raise_exception('no') }}")
+	tok, err := Open(dir)
+	require.NoError(t, err)
+	_, err = tok.Template(Conversation{Messages: messages})
+	require.ErrorContains(t, err, "tokenizer: chat_template.jinja: chat template: line 2: ")
 
 	// A template that cannot be read is an error where a template is needed, and nowhere else.
 	broken := func(tok *Tokenizer, err error, want string) {
@@ -205,7 +213,7 @@ func TestOpenTemplates(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	write("chat_template.jinja", "\n{% if %}")
-	tok, err := Open(dir)
+	tok, err = Open(dir)
 	broken(tok, err, filepath.Join(dir, "chat_template.jinja")+": chat template default: line 2: ")
 	require.NoError(t, os.Remove(filepath.Join(dir, "chat_template.jinja")))
 	for template, want := range map[string]string{
@@ -219,6 +227,15 @@ func TestOpenTemplates(t *testing.T) {
 		broken(tok, err, "tokenizer_config.json: chat")
 		require.ErrorContains(t, tok.TemplateError(), want)
 	}
+	write("tokenizer_config.json", `{"chat_template":{"default":"plain","tool_use":"{{ tools|length }} tools"}}`)
+	require.Equal(t, "plain", text(""))
+	require.Equal(t, "2 tools", text("[{},{}]"))
+	for _, none := range []string{`""`, "null", `[{"name":"default","template":""}]`} {
+		write("tokenizer_config.json", `{"chat_template":`+none+`}`)
+		tok, err = Open(dir)
+		require.NoError(t, err)
+		require.ErrorIs(t, tok.TemplateError(), ErrNoTemplate)
+	}
 	write("tokenizer_config.json", `{"chat_template":"plain"}`)
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "additional_chat_templates"), 0o755))
 	write("additional_chat_templates/tool_use.jinja", "{{ tools|length }} more\n")
@@ -228,6 +245,38 @@ func TestOpenTemplates(t *testing.T) {
 	tok, err = Open(dir)
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"default": "plain", "tool_use": "{{ tools|length }} more\n"}, tok.TemplateSources())
+	files, err := Files(dir)
+	require.NoError(t, err)
+	require.Equal(t, []string{"additional_chat_templates/tool_use.jinja", "tokenizer.json", "tokenizer_config.json"}, slices.Sorted(maps.Keys(files)))
+
+	// A GGUF file has all templates, and so has the folder made of it.
+	g, err := ToGGUF(dir, tok.Size())
+	require.NoError(t, err)
+	keys := map[string]any{}
+	for _, k := range g.Keys() {
+		keys[k.Name] = k.Value
+	}
+	require.Equal(t, "plain", keys["tokenizer.chat_template"])
+	require.Equal(t, []string{"tool_use"}, keys["tokenizer.chat_templates"])
+	require.Equal(t, "{{ tools|length }} more\n", keys["tokenizer.chat_template.tool_use"])
+	g, err = GGUFOf(func(key string) (any, bool) { v, ok := keys[key]; return v, ok })
+	require.NoError(t, err)
+	again, err := FromGGUF(g)
+	require.NoError(t, err)
+	require.Equal(t, tok.TemplateSources(), again.TemplateSources())
+	files, err = g.Files()
+	require.NoError(t, err)
+	dir, old := t.TempDir(), dir
+	for name, data := range files {
+		write(name, string(data))
+	}
+	again, err = Open(dir)
+	require.NoError(t, err)
+	require.Equal(t, tok.TemplateSources(), again.TemplateSources())
+	keys["tokenizer.chat_templates"] = "tool_use"
+	_, err = GGUFOf(func(key string) (any, bool) { v, ok := keys[key]; return v, ok })
+	require.EqualError(t, err, `tokenizer: GGUF: key "tokenizer.chat_templates" has a value of Go type string, want []string`)
+	dir = old
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "additional_chat_templates")))
 	write("tokenizer_config.json", `{"chat_template":[{"name":"default","template":"plain"},{"name":"tool_use","template":"{{"}]}`)
 	tok, err = Open(dir)
@@ -236,13 +285,13 @@ func TestOpenTemplates(t *testing.T) {
 	_, err = tok.Prompt(Conversation{Messages: messages, Tools: json.RawMessage(`[{}]`)})
 	require.ErrorContains(t, err, "chat template tool_use: line 1: ")
 
-	g := GGUF{Model: "gpt2", Pre: "gpt-2", Tokens: []string{"a"}, BOS: 0, EOS: -1, Unknown: -1, Pad: -1, Template: "{{ bos_token }}!{{ eos_token }}"}
+	g = GGUF{Model: "gpt2", Pre: "gpt-2", Tokens: []string{"a"}, BOS: 0, EOS: -1, Unknown: -1, Pad: -1, Templates: map[string]string{"default": "{{ bos_token }}!{{ eos_token }}"}}
 	tok, err = FromGGUF(g)
 	require.NoError(t, err)
 	got, err := tok.Template(Conversation{Messages: messages})
 	require.NoError(t, err)
 	require.Equal(t, "a!", got)
-	g.Template = "{{"
+	g.Templates["default"] = "{{"
 	tok, err = FromGGUF(g)
 	require.NoError(t, err)
 	require.ErrorContains(t, tok.TemplateError(), "tokenizer: chat template default: line 1: ")

@@ -62,12 +62,7 @@ func toGGUF(folder string, size int) (g GGUF, err error) {
 	if err := g.around(t); err != nil {
 		return g, err
 	}
-	g.Template = t.sources["default"]
-	for name := range t.sources {
-		if name != "default" {
-			return g, fmt.Errorf("chat template %s: a GGUF file has one template, the default", quoted.Text(name))
-		}
-	}
+	g.Templates = t.sources
 	back, err := FromGGUF(g)
 	if err != nil {
 		return g, err

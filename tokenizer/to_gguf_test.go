@@ -60,7 +60,7 @@ func TestToGGUF(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, pre, g.Pre)
 			require.Equal(t, want.Size()+3, len(g.Tokens))
-			require.Equal(t, "{{ messages[0].content }}", g.Template)
+			require.Equal(t, map[string]string{"default": "{{ messages[0].content }}"}, g.Templates)
 			roundTrip(t, g, want, lines)
 		})
 	}

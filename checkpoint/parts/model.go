@@ -65,8 +65,8 @@ const maxBeside = 256 << 20
 // files returns an error if a file other than the parts is missing or has a wrong checksum.
 func (m *Model) files(dir string) error {
 	for _, name := range slices.Sorted(maps.Keys(m.Files)) {
-		if name != filepath.Base(name) || !filepath.IsLocal(name) {
-			return fmt.Errorf("file %s: want a name without folders", quoted.Name(name))
+		if !filepath.IsLocal(name) {
+			return fmt.Errorf("file %s: want a name below the folder", quoted.Name(name))
 		}
 		text, err := infile.Read(filepath.Join(dir, name), maxBeside)
 		if err != nil {

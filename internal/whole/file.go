@@ -42,10 +42,17 @@ func Write(path string, write func(io.Writer) error) error {
 	return f.Close()
 }
 
-// WriteAll writes files to a folder, in the order of their names.
+// WriteAll writes files to a folder, in the order of their names. A name with a slash is that of a file in a folder below
+// it, which WriteAll creates.
 func WriteAll(folder string, files map[string][]byte) error {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		err := Write(filepath.Join(folder, name), func(w io.Writer) error { _, err := w.Write(files[name]); return err })
+		path := filepath.Join(folder, name)
+		if strings.Contains(name, "/") {
+			if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+				return err
+			}
+		}
+		err := Write(path, func(w io.Writer) error { _, err := w.Write(files[name]); return err })
 		if err != nil {
 			return err
 		}

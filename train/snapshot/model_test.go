@@ -23,7 +23,7 @@ func asModel() *Model {
 			{Array: "experts", Name: "experts.*.weight"}, {Array: "long", Name: "experts.*.up.weight", Transposed: true},
 			{Array: "experts", Name: "turned.*.weight", Halves: 4},
 		},
-		Files: map[string][]byte{"config.json": []byte(`{"model_type": "any"}`), "tokenizer.json": []byte("{}")},
+		Files: map[string][]byte{"config.json": []byte(`{"model_type": "any"}`), "tokenizer.json": []byte("{}"), "templates/more.jinja": []byte("x")},
 	}
 }
 
@@ -46,6 +46,7 @@ func TestModel(t *testing.T) {
 	for _, from := range meshes() {
 		folder := Folder{Path: filepath.Join(t.TempDir(), "checkpoints")}
 		require.NoError(t, folder.Save(t.Context(), State{Step: 20, Model: asModel(), Arrays: put(t, openJob(t, from.mesh, from.place))}))
+		require.FileExists(t, filepath.Join(folder.folder(20), "templates", "more.jinja"))
 		c, err := checkpoint.Open(folder.folder(20))
 		require.NoError(t, err)
 		require.Equal(t, "any", c.Config.Architecture)
