@@ -134,6 +134,7 @@ func TestLimits(t *testing.T) {
 		{"deepseek_v2", m{"rope_parameters": plain, "q_lora_rank": 7}, MLX, "rope_scaling.rope_type is absent, and mlx-lm takes yarn"},
 		{"deepseek_v2", rope("yarn", m{"mscale": 0.7, "mscale_all_dim": 0.7}), GGUF, "q_lora_rank is absent, and llama.cpp takes 0 in models of 26 or 27 layers, and above 0 in others"},
 		{"deepseek_v2_groups", rope("yarn", m{"mscale": 0.7, "mscale_all_dim": 0.7}), GGUF, "n_group is 3, and llama.cpp takes 1"},
+		{"deepseek_v3", rope("yarn", m{"mscale_all_dim": 1}), GGUF, "rope_scaling.mscale_all_dim is 1, and llama.cpp takes a number above 0 that mscale is equal to"},
 		{"deepseek_v3", rope("yarn", nil), GGUF, "rope_scaling.mscale_all_dim is absent, and llama.cpp takes a number above 0"},
 		{"deepseek_v3", rope("linear", nil), GGUF, "rope_scaling.rope_type is linear, and llama.cpp takes default or yarn"},
 		{"deepseek_v3", m{"rope_interleave": false, "rope_parameters": plain}, both, "rope_interleave is false, and"},

@@ -77,7 +77,7 @@ func groupsOfLlamaCPP() []Limit {
 func latentOfLlamaCPP() []Limit {
 	return llamaCPP(append(groupsOfLlamaCPP(), positions("yarn"), only("attention_bias", false),
 		Limit{scaling + "mscale_all_dim", func(s map[string]any) bool {
-			return s[scaling+"rope_type"] != "yarn" || !Absent(s[scaling+"mscale_all_dim"])
+			return s[scaling+"rope_type"] != "yarn" || !Absent(s[scaling+"mscale_all_dim"]) && !Absent(s[scaling+"mscale"])
 		}, "a number above 0 that mscale is equal to"},
 		Limit{"q_lora_rank", func(s map[string]any) bool { // llama.cpp recognises models without it by their number of layers
 			layers := integer(s, "num_hidden_layers")
