@@ -170,6 +170,7 @@ func find(path string) (string, error) {
 		return filepath.Join(path, parts.ManifestName), nil
 	}
 	var tensors, ggufs []string
+	var pickle string // the first file of PyTorch
 	for _, e := range entries {
 		switch name := e.Name(); {
 		case name == safetensors.FileName:
@@ -178,6 +179,8 @@ func find(path string) (string, error) {
 			tensors = append(tensors, name)
 		case strings.HasSuffix(name, ".gguf") && (!strings.Contains(name, "-of-") || strings.Contains(name, "-00001-of-")):
 			ggufs = append(ggufs, name)
+		case pickle == "" && (strings.HasPrefix(name, "pytorch_model") && strings.HasSuffix(name, ".bin") || strings.HasSuffix(name, ".pth")):
+			pickle = name
 		}
 	}
 	if _, err := os.Stat(filepath.Join(path, safetensors.IndexName)); err == nil {
@@ -192,6 +195,9 @@ func find(path string) (string, error) {
 	}
 	if newest := run(path); newest != "" {
 		return "", fmt.Errorf("%s: no model in the folder, but checkpoints of a training run, which writes its model when it ends; each is a model, too: the newest is %s", path, newest)
+	}
+	if pickle != "" {
+		return "", fmt.Errorf("%s: %s is a pickle file of PyTorch, want %s or %s; load the model with transformers and save it with save_pretrained(..., safe_serialization=True)", path, pickle, safetensors.FileName, safetensors.IndexName)
 	}
 	return "", fmt.Errorf("%s: no model in the folder, want %s, %s, or a file that ends with .safetensors or .gguf", path, safetensors.FileName, safetensors.IndexName)
 }

@@ -83,7 +83,12 @@ func TestOpenRefuses(t *testing.T) {
 	removed := filepath.Join(t.TempDir(), "step-00000003")
 	require.NoError(t, os.Mkdir(removed, 0o755))
 	require.NoError(t, safetensors.Write(filepath.Join(removed, "part-00001-of-00001.safetensors"), nil, nil))
+	pickle := t.TempDir()
+	for _, name := range []string{"pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin", "training_args.bin", "pytorch_model.bin.index.json"} {
+		require.NoError(t, os.WriteFile(filepath.Join(pickle, name), nil, 0o644))
+	}
 	for _, c := range [][2]string{
+		{pickle, pickle + ": pytorch_model-00001-of-00002.bin is a pickle file of PyTorch, want model.safetensors or model.safetensors.index.json; load the model with transformers and save it"},
 		{removed, removed + ": a checkpoint of a training run without manifest.json: it is not complete, or its run is removing it; take one that has that file"},
 		{state, state + ": manifest.json: ends in the middle; is it complete?"},
 		{empty, "no model in the folder, want model.safetensors, model.safetensors.index.json, or a file that ends with .safetensors or .gguf"},

@@ -308,9 +308,14 @@ func Surplus(c *checkpoint.Checkpoint, params []nn.Param) error {
 		if used[t.Name] || further(t.Name) || may.MatchString(t.Name) || t.Type.Len() == 0 && len(t.Mem) == 0 || t.Name == "lm_head.weight" && equals(c, t, "model.embed_tokens.weight") {
 			continue
 		}
-		if n++; n <= 3 {
-			errs = append(errs, fmt.Errorf("models: %s: tensor %s of %s%v is no part of this architecture as %s describes the model", t.File, quoted.Name(t.Name), t.Stored, t.Type.Shape, c.Config.Path))
+		if n++; n > 3 {
+			continue
 		}
+		err := fmt.Errorf("models: %s: tensor %s of %s%v is no part of this architecture as %s describes the model", t.File, quoted.Name(t.Name), t.Stored, t.Type.Shape, c.Config.Path)
+		if t.Name == "lm_head.weight" {
+			err = fmt.Errorf("%w: tie_word_embeddings is true, and the tensor differs from the table; set it to false if the tensor is the head", err)
+		}
+		errs = append(errs, err)
 	}
 	if n > 3 {
 		errs = append(errs, fmt.Errorf("models: and %d further tensors", n-3))
