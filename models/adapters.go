@@ -81,7 +81,7 @@ func changedBy(from *peft.Adapter, m *Model, c *checkpoint.Checkpoint) (map[stri
 		if err != nil {
 			return nil, err
 		}
-		if table := "model.embed_tokens.weight"; name == table && from.Apart(name) && !slices.ContainsFunc(params, func(p nn.Param) bool { return p.Name == "lm_head.weight" }) {
+		if table := "model.embed_tokens.weight"; name == table && from.Apart(name) && !slices.ContainsFunc(params, func(p nn.Param) bool { return p.Name == headName }) {
 			return nil, fmt.Errorf("the adapter changes %s as a table alone, and in %s it is the head, too; want an adapter without it, or new rows of single tokens", name, c.Path)
 		}
 		if d := w.Type.DType; !d.IsFloat() || d.IsBlock() || d.IsF8() || strings.Contains(name, "*") {

@@ -28,6 +28,9 @@ type Weight struct {
 	slab    func(i int) []byte       // bytes at index i of dimension 0, or nil if they are not contiguous or are damaged
 }
 
+// headName is the name of the head's tensor in Hugging Face's files.
+const headName = "lm_head.weight"
+
 // Find locates a parameter in a checkpoint. It is an error if a tensor is missing or its shape differs from the
 // parameter's.
 func Find(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
@@ -68,6 +71,9 @@ func find(c *checkpoint.Checkpoint, p nn.Param) (*Weight, error) {
 			return nil, fmt.Errorf("%s: there is neither tensor %s nor %s", c.Path, quoted.Name(strings.Replace(p.Name, "*", "0", 1)), quoted.Name(whole))
 		}
 		whole = all[i]
+	}
+	if tied, _, _ := c.Config.Bool("tie_word_embeddings"); tied && whole == "model.embed_tokens.weight" && !c.Has(whole) && c.Has(headName) {
+		whole = headName // of two tensors with one memory, a file may have only this one
 	}
 	t, err := c.Tensor(whole)
 	if err != nil {
@@ -305,14 +311,14 @@ func Surplus(c *checkpoint.Checkpoint, params []nn.Param) error {
 	may := regexp.MustCompile(`rotary_emb\.inv_freq$|^` + regexp.QuoteMeta(RopeFactors) + `$`)
 	n, further := 0, furtherLayers(c)
 	for _, t := range c.Tensors {
-		if used[t.Name] || further(t.Name) || may.MatchString(t.Name) || t.Type.Len() == 0 && len(t.Mem) == 0 || t.Name == "lm_head.weight" && equals(c, t, "model.embed_tokens.weight") {
+		if used[t.Name] || further(t.Name) || may.MatchString(t.Name) || t.Type.Len() == 0 && len(t.Mem) == 0 || t.Name == headName && equals(c, t, "model.embed_tokens.weight") {
 			continue
 		}
 		if n++; n > 3 {
 			continue
 		}
 		err := fmt.Errorf("models: %s: tensor %s of %s%v is no part of this architecture as %s describes the model", t.File, quoted.Name(t.Name), t.Stored, t.Type.Shape, c.Config.Path)
-		if t.Name == "lm_head.weight" {
+		if t.Name == headName {
 			err = fmt.Errorf("%w: tie_word_embeddings is true, and the tensor differs from the table; set it to false if the tensor is the head", err)
 		}
 		errs = append(errs, err)

@@ -3,6 +3,7 @@ package models
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -187,6 +188,12 @@ func TestRefuses(t *testing.T) {
 		{"qwen2_moe", nil, replace(`"decoder_sparse_step": 1`, `"decoder_sparse_step": 2`), `there is no tensor "model.layers.0.mlp.gate_proj.weight"`},
 		{"qwen2_moe", nil, replace(`"qkv_bias": true`, `"qkv_bias": false`), `tensor "model.layers.0.self_attn.k_proj.bias" of F32[8] is no part`},
 		{"llama", nil, replace(`"mlp_bias": false`, `"mlp_bias": true`), `mlp_bias is "true", want false`},
+		{"mixtral_tied", func(ts []tensor.Source) []tensor.Source {
+			i := slices.IndexFunc(ts, func(s tensor.Source) bool { return s.Name == "model.embed_tokens.weight" })
+			ts[i].Name = "lm_head.weight"
+			return ts
+		}, nil, ""},
+		{"olmoe", without("model.embed_tokens.weight"), nil, `there is no tensor "model.embed_tokens.weight"`},
 		{"mixtral_tied", with(zeros("lm_head.weight", graph.F32, 40, 16)), nil, `tie_word_embeddings is true, and the tensor differs from the table; set it to false`},
 		{"olmoe", nil, replace(`"rms_norm_eps": 1e-05`, `"rms_norm_eps": -1`), `rms_norm_eps is -1, want a number above 0`},
 		{"olmoe", nil, replace(`"rope_theta": 1000.0`, `"rope_theta": -1`), `rope_theta is -1, want a number above 0`},
