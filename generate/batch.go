@@ -112,7 +112,7 @@ func (g *Generator) Err() error {
 
 // Close ends all requests with ErrClosed, makes Follow return in the other processes, and releases the ranks. It
 // waits for the current step, which waits for other processes up to the job's deadline. In a single process it also
-// stops compilation.
+// stops compilation. It writes the states that Options.States keeps.
 func (g *Generator) Close() error {
 	g.mu.Lock()
 	g.closing = true
@@ -121,6 +121,13 @@ func (g *Generator) Close() error {
 	g.close(ErrClosed)
 	<-g.done
 	var errs []error
+	if g.made != "" && g.failed == nil {
+		errs = append(errs, g.store())
+	}
+	if g.release != nil {
+		errs = append(errs, g.release())
+	}
+	g.made, g.release = "", nil
 	if j := g.jobs[shape{1, 1, false}]; j != nil {
 		j.Recycle(slices.Collect(maps.Values(g.in))...) // returns memory lent by the files
 	}

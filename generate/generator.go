@@ -31,6 +31,10 @@ type Options struct {
 	Sequences int         // number of sequences generated concurrently; 0 means 1
 	// Speculate is the source of guesses for a text that is generated alone.
 	Speculate Speculation
+	// States is a folder that keeps the states of texts from one Generator to the next: Close writes a file there, and
+	// Open reads it, if it is there. It is an error if the file is of another model or mesh. "" keeps none. A job of
+	// several processes has no such folder.
+	States string
 	// Snapshots is the number of positions from one snapshot of a sequence's carried states to the next, for models
 	// that have such states; 0 means an eighth of Room, and at least 512. A text that shares a prefix with an earlier
 	// one continues from the last snapshot in it.
@@ -52,22 +56,24 @@ type Options struct {
 // one batch, one token each per step. In a job of several processes, all call Open with the same Options, the first
 // one calls Generate, and all others call Follow. The methods of a Generator are safe for concurrent use.
 type Generator struct {
-	model  *models.Model
-	c      *checkpoint.Checkpoint
-	o      Options
-	params []nn.Param
-	jobs   map[shape]*gomoe.Job
-	args   map[shape]*arguments
-	states map[shape][]nn.State // of each shape's program
-	in     map[string]*runtime.Array
-	forms  map[string]nn.Form // of the parameters
-	mapped int64              // bytes of a rank's weights that alias files
-	slots  []*slot
-	peers  *peers          // nil in a single process
-	asked  context.Context // ends when another process is asked to stop
-	stop   context.CancelCauseFunc
-	open   context.Context // ends with Close
-	close  context.CancelCauseFunc
+	model   *models.Model
+	c       *checkpoint.Checkpoint
+	o       Options
+	params  []nn.Param
+	jobs    map[shape]*gomoe.Job
+	args    map[shape]*arguments
+	states  map[shape][]nn.State // of each shape's program
+	in      map[string]*runtime.Array
+	forms   map[string]nn.Form // of the parameters
+	made    string             // the identity of the model, for States
+	release func() error       // of the folder States
+	mapped  int64              // bytes of a rank's weights that alias files
+	slots   []*slot
+	peers   *peers          // nil in a single process
+	asked   context.Context // ends when another process is asked to stop
+	stop    context.CancelCauseFunc
+	open    context.Context // ends with Close
+	close   context.CancelCauseFunc
 
 	mu      sync.Mutex
 	queue   []*sequence
@@ -156,6 +162,18 @@ func Open(ctx context.Context, m *models.Model, c *checkpoint.Checkpoint, o Opti
 	}
 	if g.peers, err = meet(o.World, o.Sequences); err != nil {
 		return g, err
+	}
+	if o.States != "" {
+		if g.peers != nil {
+			return g, errors.New("generate: states are kept by one process, and this job has several")
+		}
+		if g.made, err = g.identity(); err != nil {
+			return g, err
+		}
+		if err := g.restore(ctx); err != nil {
+			g.made = "" // Close leaves the file as it is
+			return g, err
+		}
 	}
 	if g.peers == nil || g.peers.first {
 		go g.loop(context.Background())

@@ -108,6 +108,8 @@ func (g *writing) check() error {
 		return usagef("-room %d: want at least 1, or 0 for what the prompt and -n need", g.o.Room)
 	case g.compare != "" && g.mesh != "":
 		return usagef("-compare makes its own meshes; leave out -mesh")
+	case g.compare != "" && g.o.States != "":
+		return usagef("-compare computes the prompt on every mesh; leave out -state")
 	}
 	job, err := environ.Detect(os.Getenv)
 	if err != nil {
@@ -257,7 +259,11 @@ func (g *writing) continuation(ctx context.Context, gen *generate.Generator, tra
 		return text, out.err
 	}
 	if g.stats && !quiet {
-		fmt.Fprintf(g.stderr, "prompt: %d tokens in %.3f s, %.1f tokens/s\n", r.Prompt, r.First.Seconds(), float64(r.Prompt)/r.First.Seconds())
+		fmt.Fprintf(g.stderr, "prompt: %d tokens in %.3f s, %.1f tokens/s", r.Prompt-r.Reused, r.First.Seconds(), float64(r.Prompt-r.Reused)/r.First.Seconds())
+		if r.Reused > 0 {
+			fmt.Fprintf(g.stderr, ", and %d from -state", r.Reused)
+		}
+		fmt.Fprintln(g.stderr)
 		if r.Tokens > 1 {
 			fmt.Fprintf(g.stderr, "written: %d tokens, %.3f ms each, %.1f tokens/s\n", r.Tokens, r.Others.Seconds()*1e3/float64(r.Tokens-1), float64(r.Tokens-1)/r.Others.Seconds())
 		}

@@ -126,6 +126,21 @@ func TestGenerateSpeculates(t *testing.T) {
 	require.Regexp(t, `guesses: \d+ of \d+ were right, \d\.\d tokens a step`, told)
 }
 
+// A run continues from the states of the one before, with the same text.
+func TestGenerateState(t *testing.T) {
+	args := []string{bytesModel(t), "-prompt", "!\"#$%&", "-n", "20", "-stats", "-state", filepath.Join(t.TempDir(), "states")}
+	_, want, told := generateRun(t, "", args...)
+	require.Contains(t, told, "prompt: 6 tokens in ")
+	require.NotContains(t, told, "from -state")
+	code, got, told := generateRun(t, "", args...)
+	require.Equal(t, 0, code, told)
+	require.Equal(t, want, got)
+	require.Regexp(t, `prompt: 1 tokens in .*, and 5 from -state`, told)
+	code, _, told = generateRun(t, "", append(args, "-cache", "f16")...)
+	require.Equal(t, exitWrong, code)
+	require.Contains(t, told, "states.safetensors: the states are of another model, of other weights, or of caches of another type; remove the file, or give another folder")
+}
+
 func TestGenerateRefuses(t *testing.T) {
 	dir := bytesModel(t)
 	bare := t.TempDir()
@@ -157,6 +172,7 @@ func TestGenerateRefuses(t *testing.T) {
 		{[]string{dir, "-file", "/dev/zero", "-n", "9"}, exitWrong, "-file: open /dev/zero: this is a device, want a file"},
 		{[]string{dir, "-prompt", "abc", "-n", "9"}, exitWrong, "the tokenizer makes token 97 of the text, and the model has 40 tokens: they are of different models"},
 		{[]string{dir, "-prompt", "!", "-temperature", "-1"}, exitUsage, "temperature -1, want a number from 0 to 3.4e+38"},
+		{[]string{dir, "-prompt", "!", "-n", "9", "-compare", "1", "-state", "x"}, exitUsage, "-compare computes the prompt on every mesh; leave out -state"},
 		{[]string{dir, "-prompt", "!", "-speculate", "mtp"}, exitUsage, "for flag -speculate: want off or ngram"},
 		{[]string{dir, "-prompt", "!", "-cache", "i32"}, exitUsage, "want f32, bf16, f16 or q8_0"},
 		{[]string{dir, "-prompt", "!", "-n", "9", "-compare", "1,x"}, exitUsage, `-compare "1,x": want numbers of ranks such as 1,2,4`},

@@ -50,6 +50,7 @@ type opening struct {
 func (m *opening) flags(fs *flag.FlagSet) {
 	fs.Func("cache", "element `type` of the caches: f32, bf16, f16 or q8_0; that of the calculation if not given",
 		quoted.OneOf[graph.DType]{To: &m.o.Cache, Of: []graph.DType{graph.F32, graph.BF16, graph.F16, graph.Q8_0}}.Set)
+	fs.StringVar(&m.o.States, "state", "", "`folder` that keeps the states of texts at the end, so that the next run continues from them")
 	fs.Func("speculate", "`source` of guesses for the next tokens, with which the text is the same: ngram, the tokens that followed the last three before, or off; off if not given",
 		quoted.OneOf[generate.Speculation]{To: &m.o.Speculate, Of: []generate.Speculation{generate.NoSpeculation, generate.NGram}}.Set)
 	adapterFlag(fs, &m.adapter)

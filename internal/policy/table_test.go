@@ -54,7 +54,7 @@ func imports() map[string][]string {
 		"finetune":                   {"", "array", "checkpoint", "checkpoint/parts", "checkpoint/peft", "checkpoint/tensor", "convert", "data", "graph", "internal/whole", "models", "nn", "runtime", "tokenizer", "train", "train/lm", "train/report", "train/snapshot", "world"},
 		"convert":                    {"array", "checkpoint", "checkpoint/gguf", "checkpoint/safetensors", "checkpoint/tensor", "graph", "internal/whole", "models", "nn", "quant", "runtime", "tokenizer"},
 		"train/snapshot":             {"array", "checkpoint/parts", "checkpoint/safetensors", "checkpoint/tensor", "graph", "internal/whole", "runtime", "sharding", "world"},
-		"generate":                   {"", "array", "checkpoint", "collective", "ep", "graph", "internal/kernel/vector", "internal/memory", "jaccl", "lowering", "models", "nn", "primitives", "runtime", "tokenizer", "world"},
+		"generate":                   {"", "array", "checkpoint", "checkpoint/safetensors", "checkpoint/tensor", "collective", "ep", "graph", "internal/kernel/vector", "internal/memory", "internal/whole", "jaccl", "lowering", "models", "nn", "primitives", "runtime", "tokenizer", "world"},
 		"serve":                      {"generate", "tokenizer"},
 		"nn":                         {"ep", "graph", "primitives", "sharding", "vjp"},
 		"models":                     {"array", "checkpoint", "checkpoint/peft", "checkpoint/tensor", "graph", "internal/near", "nn", "primitives", "quant", "runtime"},
