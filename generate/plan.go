@@ -39,7 +39,7 @@ func Plan(ctx context.Context, m *models.Model, c *checkpoint.Checkpoint, o Opti
 	return ranks, nil
 }
 
-// shapes returns the shape of a step of one token, the largest shapes, and those of steps with guesses.
+// shapes returns the shape of a step of one token, the largest shapes, and the shapes of steps with guesses.
 func (g *Generator) shapes() []shape {
 	all := []shape{{1, 1, false}, {1, g.block(g.o.Room), false}, {g.o.Sequences, 1, false}}
 	for _, n := range guesses() {
