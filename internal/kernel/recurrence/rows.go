@@ -18,7 +18,12 @@ const few = 4
 const widest = 32
 
 // Scratch returns the number of elements of scratch memory for Forward.
-func (h Head) Scratch() int { return together*(h.Decays()+h.K) + 2*h.K + h.K*widest + 3*widest + 1 }
+func (h Head) Scratch() int {
+	return together*(h.Decays()+3*h.K+2*h.padded()) + 2*h.K + h.K*widest + 2*widest + 1
+}
+
+// padded returns the number of columns of whole steps.
+func (h Head) padded() int { return (h.V + widest - 1) / widest * widest }
 
 // Forward computes n rows of a head. state[K,V] is the state before the first row, and becomes the state after the
 // last one. Each element of a result is one chain of multiply-adds over K, whatever the number of rows, so that the
@@ -31,8 +36,11 @@ func Forward[T kernel.Float](h Head, n int, in In[T], state []T, out kernel.Rows
 		return s
 	}
 	r.factors, r.reads, r.zeros = take(together*h.Decays()), take((together+1)*h.K), take(h.K)
-	r.columns, r.read, r.value, r.result, r.one = take(h.K*widest), take(widest), take(widest), take(widest), take(1)
+	r.keys, r.queries = take(together*h.K), take(together*h.K)
+	r.values, r.results = take(together*h.padded()), take(together*h.padded())
+	r.columns, r.read, r.nothing, r.one = take(h.K*widest), take(widest), take(widest), take(1)
 	clear(r.zeros)
+	set(r.nothing, T(math.Copysign(0, -1)))
 	r.one[0] = 1
 	if h.K == 0 {
 		for i := range n {
@@ -47,6 +55,9 @@ func Forward[T kernel.Float](h Head, n int, in In[T], state []T, out kernel.Rows
 			width = columns[T](h.V - column)
 			r.strip(column, width)
 		}
+		for i := range r.n {
+			copy(r.out.Row(i, h.V), r.results[i*h.padded():])
+		}
 	}
 }
 
@@ -60,12 +71,15 @@ type rows[T kernel.Float] struct {
 
 	factors []T // exp(decay) [n,decays]
 	reads   []T // keys times their factors [n+1,K]: the state before a row times this is the decayed state times the key
-	zeros   []T // [K]
-	columns []T // of the state, apart from others [K,widest]
-	read    []T // decayed state times key, of the next row
-	value   []T // of a row, where columns are too few
-	result  []T // the same
-	one     []T // 1
+	// Copies of the arguments' rows. Where heads lie beside each other, the rows of one compete for lines of the caches.
+	keys, queries []T // [n,K]
+	values        []T // [n,padded], with zeros beyond V
+	results       []T // [n,padded]
+	columns       []T // of the state, apart from others [K,widest]
+	read          []T // decayed state times key, of the next row [widest]
+	zeros         []T // [K]
+	nothing       []T // -0, which added to any number leaves it as it is [widest]
+	one           []T // 1
 }
 
 // open computes the factors of the rows.
@@ -77,13 +91,17 @@ func (r *rows[T]) open() {
 	vector.Exp(r.factors[:r.n*d], r.factors[:r.n*d])
 	clear(r.reads[r.n*r.K:][:r.K])
 	for i := range r.n {
-		scale(r.Channels, r.reads[i*r.K:][:r.K], r.in.Keys.Row(i, r.K), r.factors[i*d:][:d])
+		copy(r.keys[i*r.K:][:r.K], r.in.Keys.Row(i, r.K))
+		copy(r.queries[i*r.K:][:r.K], r.in.Queries.Row(i, r.K))
+		values := r.values[i*r.padded():][:r.padded()]
+		clear(values[copy(values, r.in.Values.Row(i, r.V)):])
+		scale(r.Channels, r.reads[i*r.K:][:r.K], r.keys[i*r.K:][:r.K], r.factors[i*d:][:d])
 	}
 }
 
 // strip computes the rows for `width` columns of the state from `column` on, of which V may have fewer.
 func (r *rows[T]) strip(column, width int) {
-	s := step[T]{n: r.K, state: r.state[column:], stride: r.V, read: r.read[:width], value: r.value[:width], out: r.result[:width]}
+	s := step[T]{n: r.K, state: r.state[column:], stride: r.V, read: r.read[:width]}
 	here := min(width, r.V-column)
 	apart := here < width || r.n > few && width < r.V
 	if apart {
@@ -95,26 +113,19 @@ func (r *rows[T]) strip(column, width int) {
 	}
 	clear(s.read)
 	if r.Delta { // the state times the first key; the state stays as it is
-		set(s.value, T(math.Copysign(0, -1)))
 		s.factors, s.key, s.query, s.reads, s.rate = r.one, r.zeros, r.zeros, r.reads[:r.K], 1
+		s.value, s.out = r.nothing[:width], r.results[column:][:width]
 		s.run()
 	}
 	for i := range r.n {
-		s.factors, s.key, s.query, s.reads, s.rate = r.factors[i*r.Decays():][:r.Decays()], r.in.Keys.Row(i, r.K), r.in.Queries.Row(i, r.K), r.reads[(i+1)*r.K:][:r.K], 1
+		s.factors, s.key, s.query, s.reads, s.rate = r.factors[i*r.Decays():][:r.Decays()], r.keys[i*r.K:][:r.K], r.queries[i*r.K:][:r.K], r.reads[(i+1)*r.K:][:r.K], 1
+		s.value, s.out = r.values[i*r.padded()+column:][:width], r.results[i*r.padded()+column:][:width]
 		if r.Delta {
 			s.rate = r.in.Rates.Row(i, 1)[0]
 		} else {
 			clear(s.read)
 		}
-		value, out := r.in.Values.Row(i, r.V)[column:][:here], r.out.Row(i, r.V)[column:][:here]
-		if here == width {
-			s.value, s.out = value, out
-			s.run()
-			continue
-		}
-		clear(s.value[copy(s.value, value):])
 		s.run()
-		copy(out, s.out)
 	}
 	if apart {
 		for i := range r.K {
