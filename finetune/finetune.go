@@ -46,6 +46,7 @@ type tuning struct {
 	first    bool // this process writes the files
 	adapters []nn.Adapter
 	begin    map[string]array.Array // initial adapters; nil for new ones
+	release  func() error           // of the folder Out
 	sets     []*data.Set
 	batches  *data.Batches
 	held     *data.Batches // nil if there is no held-out text
@@ -67,6 +68,9 @@ func (t *tuning) close() error {
 	var errs []error
 	for _, s := range t.sets {
 		errs = append(errs, s.Close())
+	}
+	if t.release != nil {
+		errs = append(errs, t.release())
 	}
 	return errors.Join(errs...)
 }
@@ -175,9 +179,6 @@ func (t *tuning) outputs(ctx context.Context) error {
 	}
 	saves.Folder.Path = lm.Checkpoints(t.o.Out)
 	lm.Results(saves, t.o.Out, result)
-	if err := saves.Earlier(); err != nil {
-		return err
-	}
 	if _, err := os.Lstat(t.o.Merge); t.o.Merge != "" && err == nil {
 		return fmt.Errorf("%s is there already; remove it, or merge to another name", t.o.Merge)
 	}
@@ -185,7 +186,11 @@ func (t *tuning) outputs(ctx context.Context) error {
 	if err := whole.ApartIn(t.o.Out, made, slices.Concat(t.o.Data, t.o.HeldOut, []string{t.o.Merge})...); err != nil {
 		return err
 	}
-	if err := whole.Folder(t.o.Out); err != nil || t.o.Merge == "" || !t.first {
+	var err error
+	if t.release, err = lm.Own(ctx, t.o.World, t.o.Out); err != nil {
+		return err
+	}
+	if err := saves.Earlier(); err != nil || t.o.Merge == "" || !t.first {
 		return err
 	}
 	if err := convert.Check(ctx, t.o.Merge, t.c.Path, t.merging()); err != nil {

@@ -125,10 +125,17 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 	t.Config.World, t.Config.Deadline, t.Config.Finite = o.World, o.Deadline, o.Finite
 	loop := &t.Loop
 	lm.Results(&loop.Saves, o.Out, safetensors.FileName)
-	if err = whole.Folder(o.Out); err == nil {
-		err = loop.Saves.Earlier()
+	for _, folder := range []string{o.Out, o.Record} {
+		if folder == "" || folder == o.Record && whole.Same(folder, o.Out) {
+			continue
+		}
+		release, taken := lm.Own(ctx, o.World, folder)
+		if taken != nil {
+			return fmt.Errorf("pretrain: %w", taken)
+		}
+		defer func() { err = errors.Join(err, release()) }()
 	}
-	if err != nil {
+	if err := loop.Saves.Earlier(); err != nil {
 		return fmt.Errorf("pretrain: %w", err)
 	}
 	src, err := s.source(stop, o.Out, tok, file)

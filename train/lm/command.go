@@ -207,10 +207,12 @@ func (c Command) train(ctx, stop context.Context, o *Options, corpus *Bytes, std
 			return e.Scalar(ctx, "loss", corpus.Held)
 		}
 	}
+	release, err := Own(ctx, o.world, o.Out)
+	if err != nil {
+		return fmt.Errorf("-out: %w", err)
+	}
+	defer func() { err = errors.Join(err, release()) }()
 	if o.info.First() {
-		if err := whole.Folder(o.Out); err != nil {
-			return fmt.Errorf("-out: %w", err)
-		}
 		made := append(modelFiles(), report.MetricsName, train.PictureName, sampleName)
 		if err := whole.ApartIn(o.Out, made, strings.Split(o.Data, ",")...); err != nil {
 			return fmt.Errorf("-out: %w", err)

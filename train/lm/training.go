@@ -1,6 +1,7 @@
 package lm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/train"
 	"github.com/gomoe/gomoe/train/report"
+	"github.com/gomoe/gomoe/world"
 )
 
 // Training configures a run: a step, its inputs, and its outputs.
@@ -26,7 +28,7 @@ type Training struct {
 	// Config places the batch and configures the ranks and the execution of the step, and of its evaluation.
 	Config  gomoe.Config
 	Lighter Lighter // in case that memory does not suffice
-	Out     string  // folder for metrics.csv, training.png and, in the folder checkpoints, checkpoints; "" writes none
+	Out     string  // folder for metrics.csv, training.png and, in the folder checkpoints, checkpoints; "" writes none. It must exist; see Own
 	// Loop runs the steps. Training.Run sets its Tokens, its HeldOut, the folders of its Figures and Saves, and its
 	// Figures.Progress if the program has not.
 	Loop train.Loop
@@ -77,6 +79,32 @@ func (i *InterruptedError) Error() string {
 
 func (i *InterruptedError) Unwrap() error { return context.Canceled }
 
+// Own makes the folder of a run, if it is missing, and makes the job the only writer of it until release is called. A
+// program calls it before it writes anything to the folder, such as tokens. It is an error if another run writes to
+// the folder; see whole.Own. In a job of several processes, all must call it, and none returns before the first one
+// owns the folder.
+func Own(ctx context.Context, w *world.World, folder string) (release func() error, err error) {
+	job, err := w.Info()
+	if err != nil {
+		return nil, err
+	}
+	release = func() error { return nil }
+	if err = whole.Folder(folder); err == nil && job.First() {
+		var owned func() error
+		if owned, err = whole.Own(folder); err == nil {
+			release = owned
+		}
+	}
+	failed, elsewhere := w.Any(ctx, err != nil)
+	if elsewhere == nil && failed && err == nil {
+		elsewhere = &world.ElsewhereError{What: "could not write to " + folder}
+	}
+	if err = cmp.Or(err, elsewhere); err != nil {
+		return nil, errors.Join(err, release())
+	}
+	return release, nil
+}
+
 // Run trains until all steps are done or stop ends. When stop ends, the current step is completed, and Run returns
 // an *InterruptedError in addition to the outcome. When ctx ends, Run returns at once. While Run compiles and sets
 // the initial state, the end of stop also ends it at once, with stop's cause. In a job of several processes, all
@@ -98,18 +126,6 @@ func (t *Training) Run(ctx, stop context.Context) (ended *train.Ended, err error
 	say := func(format string, args ...any) { fmt.Fprintf(t.Stdout, format+"\n", args...) }
 	if err := loop.Saves.Earlier(); err != nil {
 		return nil, err
-	}
-	if loop.Figures.Folder != "" {
-		if err := whole.Folder(loop.Figures.Folder); err != nil {
-			return nil, err
-		}
-		if first {
-			release, taken := whole.Own(loop.Figures.Folder)
-			if taken != nil {
-				return nil, taken
-			}
-			defer func() { err = errors.Join(err, release()) }()
-		}
 	}
 	if t.Metrics != "" && first {
 		if loop.Figures.Listen, err = net.Listen("tcp", t.Metrics); err != nil {
