@@ -151,6 +151,7 @@ type field struct {
 	key     string
 	value   reflect.Value
 	written bool // always printed, even if zero: the field has the tag graph:"written"
+	wire    bool // the element type of values that ranks send: the field has the tag graph:"wire"
 }
 
 // omitted reports whether a program does not print the field.
@@ -170,7 +171,8 @@ func fields(v reflect.Value) []field {
 		case f.Anonymous && f.Type.Kind() == reflect.Struct:
 			fs = append(fs, fields(v.Field(i))...)
 		case f.IsExported():
-			fs = append(fs, field{snake(f.Name), v.Field(i), f.Tag.Get("graph") == "written"})
+			tag := f.Tag.Get("graph")
+			fs = append(fs, field{snake(f.Name), v.Field(i), tag == "written", tag == "wire"})
 		}
 	}
 	return fs

@@ -9,7 +9,8 @@ import "fmt"
 // integer, a number, a boolean, a string, a DType, a *Program, or a slice of these, which
 // the text form can hold. A field of another type is an error when the primitive is
 // applied. A program omits fields that are zero. A field with the tag graph:"written" is
-// always printed, and a text without it is an error.
+// always printed, and a text without it is an error. A field with the tag graph:"wire" is
+// the element type in which ranks send values; Promote sets it to zero.
 //
 // Rules for differentiation, placement and lowering are further methods of the same
 // struct, declared as interfaces by the packages calling them.

@@ -1,6 +1,9 @@
 package graph
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+)
 
 // PrintOptions change how Print writes a program. With the zero PrintOptions,
 // Print writes the text form that Parse reads.
@@ -47,7 +50,14 @@ func nested(p Primitive) bool {
 // reachable returns p and the programs that it and the bodies in it refer to by name,
 // callees first.
 func reachable(p *Program) []*Program {
-	var order []*Program
+	all, bodies := callees(p)
+	return slices.DeleteFunc(all, func(q *Program) bool { return bodies[q] })
+}
+
+// callees returns p and all programs that it refers to, callees first, and which of them
+// are bodies only.
+func callees(p *Program) (order []*Program, bodies map[*Program]bool) {
+	bodies = make(map[*Program]bool)
 	seen := make(map[*Program]bool)
 	var visit func(p *Program, inside bool)
 	visit = func(p *Program, inside bool) {
@@ -63,12 +73,10 @@ func reachable(p *Program) []*Program {
 				visit(q, nested(e.Prim))
 			}
 		}
-		if !inside {
-			order = append(order, p)
-		}
+		order, bodies[p] = append(order, p), inside
 	}
 	visit(p, false)
-	return order
+	return order, bodies
 }
 
 // programNames gives each program its own name. The last program, the one being printed,

@@ -6,7 +6,8 @@ import (
 )
 
 // Promote returns p with every float type replaced by d: in the types of its inputs, in
-// parameters that are element types, and in the programs that parameters refer to. With a
+// parameters that are element types, and in the programs that parameters refer to,
+// including the bodies of loops. Parameters with the tag graph:"wire" become zero. With a
 // wider d the result computes p's function with less rounding, which lets tests check p's
 // derivative. Integers, booleans, names and positions stay as they are.
 //
@@ -20,7 +21,8 @@ func Promote(p *Program, d DType) (*Program, error) {
 	}
 	done := map[*Program]*Program{}
 	// Callees first: each must be promoted before being referred to.
-	for _, q := range reachable(p) {
+	progs, _ := callees(p)
+	for _, q := range progs {
 		r, err := Trace(q.Name, func(t *Tracer) []*Value {
 			env := make(map[*Value]*Value)
 			for _, v := range q.In {
@@ -77,6 +79,9 @@ func promoted(p Primitive, wide func(DType) DType, progs map[*Program]*Program) 
 	}
 	if c.Kind() == reflect.Struct {
 		for _, f := range fields(c) {
+			if f.wire {
+				f.value.SetZero()
+			}
 			change(f.value)
 		}
 	}

@@ -18,7 +18,14 @@ program p(x f32[2], n i32[2], h bf16[3]) {
 	c bf16[3] = full() value=2 dtype=bf16 shape=[3]
 	i i32[3] = full() value=2 dtype=i32 shape=[3]
 	z bf16[3] = add_any(c, h)
-	return y, z, i, n
+	s f32[2], t f32[3,2] = scan(x) length=3 carry=1 body=program body(c f32[2]) {
+		k f32[2] = scan(c) length=2 carry=1 body=program body(c f32[2]) {
+			y f32[2] = custom_vjp(c) fn=f vjp=b
+			return y
+		}
+		return k, c
+	}
+	return y, z, i, n, s, t
 }
 `
 	want := `program f(x f64[2]) {
@@ -36,7 +43,14 @@ program p(x f64[2], n i32[2], h f64[3]) {
 	c f64[3] = full() value=2 dtype=f64 shape=[3]
 	i i32[3] = full() value=2 dtype=i32 shape=[3]
 	z f64[3] = add_any(c, h)
-	return y, z, i, n
+	s f64[2], t f64[3,2] = scan(x) length=3 carry=1 body=program body(c f64[2]) {
+		k f64[2] = scan(c) length=2 carry=1 body=program body(c f64[2]) {
+			y f64[2] = custom_vjp(c) fn=f vjp=b
+			return y
+		}
+		return k, c
+	}
+	return y, z, i, n, s, t
 }
 `
 	p, err := Parse("p.graph", src)

@@ -26,7 +26,7 @@ type CombineOp struct {
 	Align    int
 	Axis     string
 	Exchange ep.Exchange
-	Wire     graph.DType
+	Wire     graph.DType `graph:"wire"`
 }
 
 var _ primitive = CombineOp{}

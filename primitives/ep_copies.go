@@ -22,7 +22,7 @@ type CopiesOp struct {
 	Align    int
 	Axis     string
 	Exchange ep.Exchange
-	Wire     graph.DType
+	Wire     graph.DType `graph:"wire"`
 	Trap     bool
 	Label    string
 }

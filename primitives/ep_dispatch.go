@@ -28,7 +28,7 @@ type DispatchOp struct {
 	Align    int
 	Axis     string
 	Exchange ep.Exchange
-	Wire     graph.DType
+	Wire     graph.DType `graph:"wire"`
 }
 
 var (

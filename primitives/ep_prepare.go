@@ -57,7 +57,7 @@ type PrepareOp struct {
 	// Rows need a multiple of 128 columns. Rows staying on their rank are not rounded, so for
 	// whole tokens these types change nothing. Cotangents of tokens return in their own type.
 	// CombineF8 sends cotangents of results to the experts in 8 bits.
-	Wire graph.DType
+	Wire graph.DType `graph:"wire"`
 	// Label names the layer in errors.
 	Label string
 }

@@ -31,7 +31,8 @@ type CheckOptions struct {
 	// Tolerance is the largest allowed difference between the analytic and the numeric
 	// derivative, relative to the input's largest derivative of either kind; 0 means
 	// 1e-6. If central differences are less exact than that, the allowance is their
-	// uncertainty, limited to Tolerance.
+	// uncertainty, limited to Tolerance, or the rounding of the results, which large
+	// results have more of.
 	Tolerance float64
 	// Elements is the largest number of elements to perturb per input, chosen at
 	// random; 0 means all.
@@ -145,6 +146,7 @@ type checker struct {
 	choices  []*graph.Value // discrete values, appended to p's results
 	base     []array.Array  // their values at in
 	ct       [][]float64    // per result, nil for discrete ones
+	size     float64        // sum of |ct·y| over the results y at in
 	analytic []array.Array  // per wrt
 	rng      *rand.Rand
 }
@@ -204,6 +206,7 @@ func newChecker(ctx context.Context, p *graph.Program, in map[string]array.Array
 		return nil, err
 	}
 	c.base = out[len(p.Out):]
+	c.size = c.dot(out, math.Abs)
 	return c, nil
 }
 
@@ -297,7 +300,8 @@ func (c *checker) input(ctx context.Context, name string, analytic array.Array) 
 			e = math.Inf(1)
 		}
 		allowed := c.opts.Tolerance * scale
-		if most := c.opts.Tolerance * max(1, scale); e > allowed && e <= most {
+		most, rounding := c.opts.Tolerance*max(1, scale), c.rounding(x, i)
+		if e > allowed && e <= most {
 			u, via, err := c.uncertainty(ctx, name, x, i, num)
 			if err != nil {
 				return rep, err
@@ -307,6 +311,8 @@ func (c *checker) input(ctx context.Context, name string, analytic array.Array) 
 				continue
 			}
 			allowed = min(max(allowed, u), most)
+		} else if e > most && e <= rounding {
+			allowed = rounding
 		}
 		rep.Checked++
 		badness := 0.0
@@ -330,22 +336,18 @@ func (c *checker) uncertainty(ctx context.Context, name string, x array.Array, i
 	if err != nil || via != "" {
 		return 0, via, err
 	}
-	out, err := c.eval(ctx, c.in)
-	if err != nil {
-		return 0, "", err
-	}
-	size := 0.0
-	for k, ct := range c.ct {
-		if ct == nil {
-			continue
-		}
-		for j, y := range out[k].Float64s() {
-			size += math.Abs(ct[j] * y)
-		}
-	}
 	const rounding = 16 * 0x1p-52 // relative error of a value, from the operations computing it
-	return 2*math.Abs(twice-num) + rounding*size/c.opts.Step, "", nil
+	return 2*math.Abs(twice-num) + rounding*c.size/c.opts.Step, "", nil
 }
+
+// rounding returns the possible error of a central difference at element i because both
+// evaluations round their results, and the sum of these, to f64.
+func (c *checker) rounding(x array.Array, i int) float64 {
+	return 0x1p-52 * c.size / c.distance(x.Float64s()[i])
+}
+
+// distance returns the step of a central difference at x.
+func (c *checker) distance(x float64) float64 { return c.opts.Step * max(1, math.Abs(x)) }
 
 // difference returns the central difference at element i over that many steps, or the
 // name of the primitive with a discrete result that changed between the two evaluations.
@@ -372,21 +374,22 @@ func (c *checker) difference(ctx context.Context, name string, x array.Array, i 
 				via = fmt.Sprintf("%s at %s", v.Def.Prim.Name(), v.Def.Pos)
 			}
 		}
-		return c.dot(out)
+		return c.dot(out, func(y float64) float64 { return y })
 	}
-	d = fd.Derivative(f, x0, &fd.Settings{Formula: fd.Central, Step: steps * c.opts.Step * max(1, math.Abs(x0))})
+	d = fd.Derivative(f, x0, &fd.Settings{Formula: fd.Central, Step: steps * c.distance(x0)})
 	return d, via, err
 }
 
-// dot is the inner product of the results with their cotangents.
-func (c *checker) dot(out []array.Array) float64 {
+// dot is the inner product of the results with their cotangents, the sum of f of all
+// products.
+func (c *checker) dot(out []array.Array, f func(float64) float64) float64 {
 	s := 0.0
 	for i, ct := range c.ct {
 		if ct == nil {
 			continue
 		}
 		for j, y := range out[i].Float64s() {
-			s += ct[j] * y
+			s += f(ct[j] * y)
 		}
 	}
 	return s
