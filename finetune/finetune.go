@@ -91,10 +91,10 @@ func (t *tuning) train(ctx, stop context.Context) (r Result, err error) {
 	if t.first = job.First(); t.o.Stdout == nil || !t.first {
 		t.o.Stdout = io.Discard
 	}
-	if err := t.outputs(ctx); err != nil {
+	if err := t.adapt(); err != nil {
 		return r, err
 	}
-	if err := t.adapt(); err != nil {
+	if err := t.outputs(ctx); err != nil {
 		return r, err
 	}
 	if err := t.texts(stop); err != nil {
@@ -205,13 +205,18 @@ const usualLength = 512
 // advice lists remedies if memory does not suffice.
 const advice = "fewer sequences (-batch) or shorter ones (-length), more ranks along ep or tp (-mesh), a smaller -rank, or a quantised model"
 
-// adapt finds the matrices to adapt, and reads initial adapters.
+// adapt finds the matrices to adapt, and reads initial adapters. Experts' adapters have no dropout.
 func (t *tuning) adapt() (err error) {
 	if t.o.All {
 		return nil
 	}
+	drops := func() bool {
+		return t.o.LoRA.Dropout > 0 && slices.ContainsFunc(t.adapters, func(a nn.Adapter) bool { return a.Experts == 0 })
+	}
 	if t.o.From == "" {
-		t.adapters, err = adaptersOf(t.m, t.c, &t.o.LoRA)
+		if t.adapters, err = adaptersOf(t.m, t.c, &t.o.LoRA); err == nil && t.o.LoRA.Dropout > 0 && !drops() {
+			err = fmt.Errorf("-dropout %g is for adapters of linear layers, and -targets %s names experts only; leave -dropout out, or name a linear layer", t.o.LoRA.Dropout, strings.Join(t.o.LoRA.Targets, ","))
+		}
 		return err
 	}
 	from, err := peft.Open(t.o.From, t.m.Family.Adapters)
@@ -225,6 +230,10 @@ func (t *tuning) adapt() (err error) {
 	t.o.LoRA = from.LoRA
 	if t.adapters, err = adaptersOf(t.m, t.c, &t.o.LoRA); err != nil {
 		return fmt.Errorf("the adapter %s does not fit the model: %w", t.o.From, err)
+	}
+	if t.o.LoRA.Dropout > 0 && !drops() {
+		t.say("the dropout of %s is not applied: its adapters are of experts only", t.o.From)
+		t.o.LoRA.Dropout = 0
 	}
 	t.begin, err = from.Arrays(t.adapters)
 	t.begin = models.Reordered(t.m, t.c, t.begin, true)

@@ -484,6 +484,9 @@ func TestRefuses(t *testing.T) {
 		"lora: rank 0":                          func(o *Options) { o.LoRA.Rank = 0 },
 		"is there already; remove it, or merge": func(o *Options) { o.Merge = o.Data[0] },
 		"no-such-file":                          func(o *Options) { o.HeldOut = []string{"no-such-file"} },
+		"-dropout 0.5 is for adapters of linear layers, and -targets experts.*.down_proj names experts only; leave -dropout out, or name a linear layer": func(o *Options) {
+			o.LoRA.Dropout, o.LoRA.Targets = 0.5, []string{"experts.*.down_proj"}
+		},
 		"no-such-folder/adapter_config.json: no such file or directory; want the folder of an adapter, or a checkpoint of a run": func(o *Options) { o.From = "no-such-folder" },
 		"-1 checkpoints are to stay":                                                      func(o *Options) { o.Saves.Every, o.Saves.Folder.Keep = 1, -1 },
 		"could not be written in the end: convert: stat no-such":                          func(o *Options) { o.Merge = "no-such-folder/merged" },
@@ -504,4 +507,21 @@ func TestRefuses(t *testing.T) {
 	o.Tokenizer, o.All = ossTok, true
 	_, err = Run(context.Background(), context.Background(), ossModel, oss, o)
 	require.ErrorContains(t, err, "of which all weights cannot be trained; train adapters")
+}
+
+// The dropout of an adapter to begin with is not applied to adapters of experts.
+func TestFromExperts(t *testing.T) {
+	model, o := folderOf(t, "qwen3_moe"), options(t)
+	o.Steps, o.LoRA.Targets = 1, []string{"experts.*.down_proj"}
+	run(t, model, o)
+	path := filepath.Join(o.Out, "mlx", peft.ConfigName)
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"dropout": 0`)
+	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(text), `"dropout": 0`, `"dropout": 0.5`, 1)), 0o666))
+	var said strings.Builder
+	more := options(t)
+	more.Steps, more.LoRA, more.From, more.Stdout = 1, nn.LoRA{}, filepath.Join(o.Out, "mlx"), &said
+	run(t, model, more)
+	require.Contains(t, said.String(), "the dropout of "+more.From+" is not applied: its adapters are of experts only")
 }

@@ -31,7 +31,8 @@ type Options struct {
 	// All, the model in the subfolder model; and the run's tokens, metrics and checkpoints.
 	Out string
 
-	// LoRA configures the adapters. Without Targets, every matrix of the model named by Usual is adapted.
+	// LoRA configures the adapters. Without Targets, every matrix of the model named by Usual is adapted. Dropout without
+	// a linear layer among them is an error.
 	LoRA nn.LoRA
 	From string // folder of an initial adapter, from PEFT, mlx-lm or a run's checkpoint; it also sets LoRA
 	All  bool   // train all weights, in f32, instead of adapters
@@ -96,7 +97,7 @@ func (o Options) check() error {
 	}
 	if n := parts * max(1, o.Microbatches); o.Rows%n != 0 {
 		err := fmt.Errorf("batches of %d sequences for %d %s and %d microbatches, want a multiple of %d", o.Rows, parts, of, max(1, o.Microbatches), n)
-		if o.World != nil && o.Exact == 0 { // the number of blocks is the same for any number of ranks
+		if o.World != nil && o.Exact == 0 && o.Rows%max(1, o.Microbatches) == 0 { // the number of blocks is the same for any number of ranks
 			err = &world.MisfitError{Err: err}
 		}
 		return err

@@ -100,6 +100,7 @@ func TestFinetune(t *testing.T) {
 		{append(small, "-out", out), 1, "an earlier run has left " + filepath.Join(out, peft.FileName) + ", and no checkpoint to go on from; give -overwrite to write over it, or another folder"},
 		{append(small, "-out", out, "-overwrite"), 0, ""},
 		{append(small, "-out", out, "-mesh", "dp=3"), world.StatusMisfit, "want a multiple"},
+		{append(small, "-out", out+"-micro", "-microbatches", "3", "-batch", "4"), 1, "and 3 microbatches, want a multiple of 3"},
 		// A position in gomoe's own code is its scope.
 		{append(small, "-out", out+"-exact", "-mesh", "ep=3", "-batch", "3", "-exact"), 1, "finetune: batches of 3 sequences for 8 blocks of exact sums and 1 microbatches, want a multiple of 8"},
 		{append(small, "-out", out+"-large", "-batch", "1000000000"), 1, "finetune: batch of 1000000000 sequences of 8 tokens in 1 microbatches: a microbatch has"},
