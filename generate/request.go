@@ -40,6 +40,8 @@ type Token struct {
 	// Text is the text made certain by this token. Text that may be the beginning of one of Request.Stops, or of a
 	// character, is held back. It is "" without Options.Tokenizer.
 	Text string
+	// Begin is the number of bytes of generated text before the token, including text that is held back.
+	Begin int
 }
 
 // Alternative is a possible token, with its log probability.

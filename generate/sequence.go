@@ -185,6 +185,7 @@ func (s *sequence) next(logits []float32, room int) {
 	s.ids = append(s.ids, t.ID)
 	if s.stream != nil {
 		var stopped bool
+		t.Begin = s.stops.seen
 		if t.Text, stopped = s.stops.Token(t.ID, s.stream); stopped {
 			s.tokens, s.done, s.result.Finish = append(s.tokens, t), true, Stopped
 			return

@@ -15,6 +15,7 @@ type Stops struct {
 	texts []stopText
 	marks map[int32]string // marks of the special tokens occurring in stop texts
 	held  []byte
+	seen  int // bytes of text pushed, without marks
 	ended bool
 	begun string // text of an incomplete character, as it is if the missing bytes never come
 	late  string // marks following it
@@ -54,14 +55,17 @@ func NewStops(texts []string, t *tokenizer.Tokenizer) *Stops {
 }
 
 // markBegin and markEnd enclose a mark. Text is UTF-8, so it contains neither these bytes nor the bytes of a mark's
-// digits.
-const markBegin, markEnd = "\xff", "\xfe"
+// digits, which are at least markLeast.
+const (
+	markBegin, markEnd = "\xff", "\xfe"
+	markLeast          = 0xf8
+)
 
 // mark returns the representation of a special token in marked text.
 func mark(id int32) string {
 	digits := []byte(strconv.FormatInt(int64(id), 4))
 	for i := range digits {
-		digits[i] += 0xf8 - '0'
+		digits[i] += markLeast - '0'
 	}
 	return markBegin + string(digits) + markEnd
 }
@@ -137,7 +141,9 @@ func (s *Stops) Push(text string) (pass string, stopped bool) {
 	}
 	most := 0 // bytes that may be the beginning of a stop text
 	for i := range len(text) {
-		s.held = append(s.held, text[i])
+		if s.held = append(s.held, text[i]); text[i] < markLeast {
+			s.seen++
+		}
 		most = 0
 		whole := 0
 		for j := range s.texts {

@@ -42,8 +42,23 @@ type usage struct {
 type part struct {
 	first  bool // no part came before
 	text   string
+	length int // bytes of the text so far, including the parts sent
 	tokens []generate.Token
+	count  int     // generated tokens so far, including those sent
 	finish *string // reason for the end of the text; nil if it continues
+}
+
+func (a *part) add(text string) { a.text, a.length = a.text+text, a.length+len(text) }
+
+// certain returns the tokens that begin before the end of the text so far, and the others, which may be part of a stop
+// text.
+func (a *part) certain() (tokens, others []generate.Token) {
+	for i, t := range a.tokens {
+		if !t.Prompt && t.Begin >= a.length {
+			return a.tokens[:i], a.tokens[i:]
+		}
+	}
+	return a.tokens, nil
 }
 
 // style formats the answers of an endpoint.
@@ -76,7 +91,10 @@ func (s *Server) answer(out *reply, r *http.Request, p *params, requests []gener
 					return true
 				}
 				a := parts[i]
-				a.text, a.tokens = a.text+t.Text, append(a.tokens, t)
+				a.add(t.Text)
+				if a.tokens = append(a.tokens, t); !t.Prompt {
+					a.count++
+				}
 				if !p.Stream {
 					return true
 				}
@@ -99,8 +117,11 @@ func (s *Server) answer(out *reply, r *http.Request, p *params, requests []gener
 			if p.only {
 				result.Finish, result.Rest, result.Tokens = generate.Length, "", 0
 			}
-			why := string(result.Finish)
-			parts[i].text, parts[i].finish = parts[i].text+result.Rest, &why
+			why, a := string(result.Finish), parts[i]
+			a.add(result.Rest)
+			if a.finish = &why; result.Finish == generate.Stopped && result.Tokens == a.count { // by a stop text: a token ending the text is not among the tokens
+				a.tokens, _ = a.certain()
+			}
 			results[i] = result
 			if p.Stream {
 				if err := s.send(out, st, i, parts[i]); err != nil {
@@ -148,7 +169,11 @@ func (s *Server) send(out *reply, st style, i int, a *part) error {
 			return err
 		}
 	}
+	var held []generate.Token
+	if a.finish == nil {
+		a.tokens, held = a.certain()
+	}
 	err := out.event(body{object: st.head(true), Choices: []any{st.choice(i, a)}})
-	a.first, a.text, a.tokens = false, "", nil
+	a.first, a.text, a.tokens = false, "", held
 	return err
 }

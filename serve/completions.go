@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"slices"
 
 	"github.com/gomoe/gomoe/generate"
 	"github.com/gomoe/gomoe/internal/strictjson"
@@ -216,15 +215,13 @@ func (st *textStyle) choice(i int, a *part) any {
 	return c
 }
 
-// top returns the alternatives of a token by their texts. If several share a text, only one is listed under it,
+// top returns a token and its alternatives by their texts. If several share a text, only one is listed under it,
 // preferably the token itself; the others are token_id:N.
 func (st *textStyle) top(t generate.Token) map[string]float64 {
-	all := map[string]float64{}
-	name := tokenText(st.tok, t.ID)
-	has := slices.ContainsFunc(t.Top, func(x generate.Alternative) bool { return x.ID == t.ID })
+	all := map[string]float64{tokenText(st.tok, t.ID): t.LogProb}
 	for _, x := range t.Top {
 		text := tokenText(st.tok, x.ID)
-		if _, taken := all[text]; taken || has && text == name && x.ID != t.ID {
+		if _, taken := all[text]; taken && x.ID != t.ID {
 			text = fmt.Sprintf("token_id:%d", x.ID)
 		}
 		all[text] = x.LogProb

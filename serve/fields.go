@@ -29,7 +29,7 @@ func parse(text []byte, v any) error {
 	e, ok := errors.AsType[*strictjson.Error](err)
 	switch {
 	case err == nil:
-		return defaults(reflect.ValueOf(v).Elem())
+		return defaults(reflect.ValueOf(v).Elem(), "")
 	case !ok:
 		return err
 	case errors.Is(e.Err, jsontext.ErrDuplicateName):
@@ -45,14 +45,21 @@ func parse(text []byte, v any) error {
 	return wrong(quoted.Plain(e.Field()), e.What)
 }
 
-// defaults returns a problem if a field with the tag default has another value than the tag's. null is no value.
-func defaults(request reflect.Value) error {
+// defaults returns a problem if a field with the tag default has another value than the tag's. null is no value. path
+// precedes the names of the fields.
+func defaults(request reflect.Value, path string) error {
 	for _, f := range reflect.VisibleFields(request.Type()) {
 		text, tagged := f.Tag.Lookup("default")
+		value, name := request.FieldByIndex(f.Index), path+f.Tag.Get("json")
+		if value.Kind() == reflect.Pointer && value.Elem().Kind() == reflect.Struct {
+			if err := defaults(value.Elem(), name+"."); err != nil {
+				return err
+			}
+		}
 		if !tagged {
 			continue
 		}
-		has := request.FieldByIndex(f.Index).Interface()
+		has := value.Interface()
 		var only any
 		if err := json.Unmarshal([]byte(text), &only); err != nil {
 			return err
@@ -62,7 +69,9 @@ func defaults(request reflect.Value) error {
 			if only != nil {
 				or = "want " + text + ", or "
 			}
-			name := f.Tag.Get("json")
+			if own := f.Tag.Get("instead"); own != "" {
+				or += "give " + own + ", or "
+			}
 			return wrong(name, fmt.Sprintf("there is no %s here: %sleave it out", name, or))
 		}
 	}

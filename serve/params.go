@@ -32,6 +32,7 @@ type params struct {
 	StreamOptions *struct {
 		Usage       bool    `json:"include_usage"`
 		Obfuscation ignored `json:"include_obfuscation"`
+		Continuous  any     `json:"continuous_usage_stats" default:"false"`
 	} `json:"stream_options"`
 	Slide bool `json:"slide"` // drop the older half of the text when its capacity is exceeded
 	Keep  int  `json:"keep"`  // number of first tokens never dropped
@@ -54,10 +55,32 @@ type Ignored struct {
 	CacheSalt  ignored `json:"cache_salt"`
 	Parallel   ignored `json:"parallel_tool_calls"`
 	Prediction ignored `json:"prediction"`
+	RequestID  ignored `json:"request_id"`
+	RID        ignored `json:"rid"`
+	Session    ignored `json:"session_id"`
+	Trace      ignored `json:"trace"`
+	Streamed   ignored `json:"stream_reasoning"`
+	Cache      ignored `json:"cache_prompt"`
+	Slot       ignored `json:"id_slot"`
+	KeepAlive  ignored `json:"keep_alive"`
+	TTL        ignored `json:"ttl"`
+	Drafted    ignored `json:"num_draft_tokens"`
+
+	// Settings of ways of sampling that Defaults requires to be off.
+	MirostatTau   ignored `json:"mirostat_tau"`
+	MirostatEta   ignored `json:"mirostat_eta"`
+	DRYBase       ignored `json:"dry_base"`
+	DRYAllowed    ignored `json:"dry_allowed_length"`
+	DRYLast       ignored `json:"dry_penalty_last_n"`
+	DRYBreakers   ignored `json:"dry_sequence_breakers"`
+	XTCThreshold  ignored `json:"xtc_threshold"`
+	DynamicExp    ignored `json:"dynatemp_exponent"`
+	GuidedBackend ignored `json:"guided_decoding_backend"`
 }
 
 // Defaults holds the fields of other servers and of older interfaces that clients send with null or with their default,
-// the value of the tag, which is what this server does anyway. Other values are errors.
+// the value of the tag, which is what this server does anyway. Other values are errors, which name the field of the tag
+// instead, if it has one.
 type Defaults struct {
 	// OpenAI
 	Format       any `json:"response_format" default:"{\"type\":\"text\"}"`
@@ -68,36 +91,92 @@ type Defaults struct {
 	Functions    any `json:"functions" default:"[]"`
 	FunctionCall any `json:"function_call" default:"\"none\""`
 	// vLLM and SGLang
-	StopTokens     any `json:"stop_token_ids" default:"[]"`
-	IncludeStop    any `json:"include_stop_str_in_output" default:"false"`
-	NoStopTrim     any `json:"no_stop_trim" default:"false"`
-	IgnoreEnd      any `json:"ignore_eos" default:"false"`
-	MinTokens      any `json:"min_tokens" default:"0"`
-	SkipSpecial    any `json:"skip_special_tokens" default:"true"`
-	Reasoning      any `json:"include_reasoning" default:"true"`
-	SpaceSpecial   any `json:"spaces_between_special_tokens" default:"true"`
-	LengthPenalty  any `json:"length_penalty" default:"1"`
-	EarlyStopping  any `json:"early_stopping" default:"false"`
-	BeamSearch     any `json:"use_beam_search" default:"false"`
-	BadWords       any `json:"bad_words" default:"[]"`
-	AllowedTokens  any `json:"allowed_token_ids" default:"null"`
-	Truncate       any `json:"truncate_prompt_tokens" default:"null"`
-	PromptLogProbs any `json:"prompt_logprobs" default:"null"`
-	TokensAsIDs    any `json:"return_tokens_as_token_ids" default:"false"`
-	TokenIDs       any `json:"return_token_ids" default:"false"`
-	GenerationTurn any `json:"add_generation_prompt" default:"true"`
-	ContinueFinal  any `json:"continue_final_message" default:"false"`
-	Documents      any `json:"documents" default:"[]"`
-	ChatTemplate   any `json:"chat_template" default:"null"`
-	Structured     any `json:"structured_outputs" default:"null"`
-	GuidedJSON     any `json:"guided_json" default:"null"`
-	GuidedRegex    any `json:"guided_regex" default:"null"`
-	GuidedChoice   any `json:"guided_choice" default:"null"`
-	GuidedGrammar  any `json:"guided_grammar" default:"null"`
-	Regex          any `json:"regex" default:"null"`
-	Grammar        any `json:"ebnf" default:"null"`
-	Priority       any `json:"priority" default:"0"`
-	Typical        any `json:"typical_p" default:"1"`
+	StopTokens       any `json:"stop_token_ids" default:"[]"`
+	IncludeStop      any `json:"include_stop_str_in_output" default:"false"`
+	NoStopTrim       any `json:"no_stop_trim" default:"false"`
+	IgnoreEnd        any `json:"ignore_eos" default:"false"`
+	MinTokens        any `json:"min_tokens" default:"0"`
+	SkipSpecial      any `json:"skip_special_tokens" default:"true"`
+	Reasoning        any `json:"include_reasoning" default:"true"`
+	SpaceSpecial     any `json:"spaces_between_special_tokens" default:"true"`
+	LengthPenalty    any `json:"length_penalty" default:"1"`
+	EarlyStopping    any `json:"early_stopping" default:"false"`
+	BeamSearch       any `json:"use_beam_search" default:"false"`
+	BadWords         any `json:"bad_words" default:"[]"`
+	AllowedTokens    any `json:"allowed_token_ids" default:"null"`
+	Truncate         any `json:"truncate_prompt_tokens" default:"null"`
+	PromptLogProbs   any `json:"prompt_logprobs" default:"null"`
+	TokensAsIDs      any `json:"return_tokens_as_token_ids" default:"false"`
+	TokenIDs         any `json:"return_token_ids" default:"false"`
+	GenerationTurn   any `json:"add_generation_prompt" default:"true"`
+	ContinueFinal    any `json:"continue_final_message" default:"false"`
+	Documents        any `json:"documents" default:"[]"`
+	ChatTemplate     any `json:"chat_template" default:"null"`
+	Structured       any `json:"structured_outputs" default:"null"`
+	GuidedJSON       any `json:"guided_json" default:"null"`
+	GuidedRegex      any `json:"guided_regex" default:"null"`
+	GuidedChoice     any `json:"guided_choice" default:"null"`
+	GuidedGrammar    any `json:"guided_grammar" default:"null"`
+	Regex            any `json:"regex" default:"null"`
+	Grammar          any `json:"ebnf" default:"null"`
+	Priority         any `json:"priority" default:"0"`
+	Typical          any `json:"typical_p" default:"1"`
+	StopRegex        any `json:"stop_regex" default:"[]"`
+	StructuralTag    any `json:"structural_tag" default:"null"`
+	GuidedPattern    any `json:"guided_whitespace_pattern" default:"null"`
+	LogitsProcessor  any `json:"custom_logit_processor" default:"null"`
+	LogitsProcessors any `json:"logits_processors" default:"[]"`
+	LoRAPath         any `json:"lora_path" default:"null"`
+	PromptEmbeds     any `json:"prompt_embeds" default:"null"`
+	HiddenStates     any `json:"return_hidden_states" default:"false"`
+	Separate         any `json:"separate_reasoning" default:"false"`
+	KVTransfer       any `json:"kv_transfer_params" default:"null"`
+	// llama.cpp, LM Studio and Ollama
+	RepeatPenalty      any `json:"repeat_penalty" default:"1" instead:"repetition_penalty"`
+	RepeatLast         any `json:"repeat_last_n" default:"-1"`
+	Predict            any `json:"n_predict" default:"-1" instead:"max_tokens"`
+	NumPredict         any `json:"num_predict" default:"-1" instead:"max_tokens"`
+	KeepTokens         any `json:"n_keep" default:"0" instead:"keep"`
+	Indent             any `json:"n_indent" default:"0"`
+	Probs              any `json:"n_probs" default:"0" instead:"logprobs"`
+	MinKeep            any `json:"min_keep" default:"0"`
+	TimeLimit          any `json:"t_max_predict_ms" default:"0"`
+	Samplers           any `json:"samplers" default:"[]"`
+	Mirostat           any `json:"mirostat" default:"0"`
+	DRY                any `json:"dry_multiplier" default:"0"`
+	XTC                any `json:"xtc_probability" default:"0"`
+	DynamicTemperature any `json:"dynatemp_range" default:"0"`
+	TopNSigma          any `json:"top_n_sigma" default:"-1"`
+	PenalizeNewline    any `json:"penalize_nl" default:"false"`
+	GBNF               any `json:"grammar" default:"\"\""`
+	JSONSchema         any `json:"json_schema" default:"null"`
+	Images             any `json:"image_data" default:"[]"`
+	Adapters           any `json:"lora" default:"[]"`
+	ReturnTokens       any `json:"return_tokens" default:"false"`
+	Timings            any `json:"timings_per_token" default:"false"`
+	SampledProbs       any `json:"post_sampling_probs" default:"false"`
+	Progress           any `json:"return_progress" default:"false"`
+	ResponseFields     any `json:"response_fields" default:"[]"`
+	ReasoningFormat    any `json:"reasoning_format" default:"\"none\""`
+	Preset             any `json:"preset" default:"null"`
+	Think              any `json:"think" default:"false" instead:"reasoning_effort"`
+	Options            any `json:"options" default:"{}"`
+	DebugRender        any `json:"_debug_render_only" default:"false"`
+	// mlx_lm.server
+	MLXAdapters    any `json:"adapters" default:"null"`
+	DraftModel     any `json:"draft_model" default:"null"`
+	RoleMapping    any `json:"role_mapping" default:"null"`
+	RepetitionLast any `json:"repetition_context_size" default:"null"`
+	PresenceLast   any `json:"presence_context_size" default:"null"`
+	FrequencyLast  any `json:"frequency_context_size" default:"null"`
+	// OpenRouter
+	Reasonings any `json:"reasoning" default:"null" instead:"reasoning_effort"`
+	Provider   any `json:"provider" default:"null"`
+	Models     any `json:"models" default:"[]"`
+	Route      any `json:"route" default:"null"`
+	Transforms any `json:"transforms" default:"[]"`
+	Plugins    any `json:"plugins" default:"[]"`
+	TopA       any `json:"top_a" default:"0"`
 }
 
 // ignored is a discarded value.

@@ -344,6 +344,8 @@ func TestRefuses(t *testing.T) {
 		{"POST", "/v1/chat/completions", `{"messages": [{"role": "user"}], "chat_template_kwargs": {"thinking": true}}`, 400, `the chat template reads no \"thinking\", which would have no effect; leave it out","type":"invalid_request_error","param":"chat_template_kwargs"`},
 		{"POST", "/v1/chat/completions", `{"messages": [{"role": "user"}], "min_tokens": 3}`, 400, `"message":"there is no min_tokens here: want 0, or leave it out","type":"invalid_request_error","param":"min_tokens"`},
 		{"POST", "/v1/completions", `{"prompt": "!", "guided_json": {}}`, 400, `"message":"there is no guided_json here: leave it out","type":"invalid_request_error","param":"guided_json"`},
+		{"POST", "/v1/completions", `{"prompt": "!", "repeat_penalty": 1.1}`, 400, `"message":"there is no repeat_penalty here: want 1, or give repetition_penalty, or leave it out","type":"invalid_request_error","param":"repeat_penalty"`},
+		{"POST", "/v1/completions", `{"prompt": "!", "stream": true, "stream_options": {"continuous_usage_stats": true}}`, 400, `"message":"there is no stream_options.continuous_usage_stats here: want false, or leave it out","type":"invalid_request_error","param":"stream_options.continuous_usage_stats"`},
 		{"POST", "/v1/completions", `{"prompt": "!", "top_k": -2}`, 400, "top-k -2, want at least 0"},
 		{"GET", "/v1/completions", ``, 405, "want POST"},
 		{"POST", "/v1/models", ``, 405, "want GET"},
@@ -369,7 +371,9 @@ func TestDefaults(t *testing.T) {
 	h := httptest.NewServer(s)
 	defer h.Close()
 	const both = `"top_k": -1, "stop_token_ids": [], "ignore_eos": false, "min_tokens": 0, "skip_special_tokens": true, "spaces_between_special_tokens": true, "length_penalty": 1.0, "early_stopping": false, "use_beam_search": false,
-		"include_stop_str_in_output": false, "best_of": 1, "echo": false, "response_format": {"type": "text"}, "prompt_logprobs": null, "guided_json": null, "priority": 0, "user": "a", "prompt_cache_retention": "24h"`
+		"include_stop_str_in_output": false, "best_of": 1, "echo": false, "response_format": {"type": "text"}, "prompt_logprobs": null, "guided_json": null, "priority": 0, "user": "a", "prompt_cache_retention": "24h",
+		"cache_prompt": true, "mirostat": 0, "mirostat_tau": 5.0, "repeat_penalty": 1.0, "n_probs": 0, "dry_multiplier": 0, "xtc_probability": 0, "grammar": "", "id_slot": -1, "n_predict": -1, "samplers": [],
+		"structural_tag": null, "request_id": "abc", "stream": true, "stream_options": {"continuous_usage_stats": false}, "adapters": null, "draft_model": null, "provider": null, "transforms": [], "reasoning": null, "ttl": 60, "options": {}`
 	for path, fields := range map[string]string{
 		"completions": `"prompt": "!", "add_special_tokens": true, "suffix": "", ` + both,
 		"chat/completions": `"messages": [{"role": "user", "content": "!"}], "modalities": ["text"], "audio": null, "functions": [], "function_call": "none", "verbosity": "medium", "reasoning_effort": "none", "web_search_options": null, "tools": [],
@@ -386,14 +390,19 @@ func TestDefaults(t *testing.T) {
 	}
 	// Each of the table is refused with another value.
 	for _, of := range []any{chat{}, completion{}} {
+		seen := map[string]bool{}
 		for _, f := range reflect.VisibleFields(reflect.TypeOf(of)) {
 			if only, ok := f.Tag.Lookup("default"); ok {
 				name := f.Tag.Get("json")
+				seen[name] = true
 				for text, fails := range map[string]bool{only: false, "null": false, `"another"`: true} {
 					err := parse([]byte(fmt.Sprintf(`{%q: %s}`, name, text)), reflect.New(reflect.TypeOf(of)).Interface())
 					require.Equal(t, fails, err != nil, "%s: %s: %v", name, text, err)
 				}
 			}
+		}
+		for i := range reflect.TypeFor[Defaults]().NumField() { // none is hidden by another field's name
+			require.True(t, seen[reflect.TypeFor[Defaults]().Field(i).Tag.Get("json")], "%T: %v", of, reflect.TypeFor[Defaults]().Field(i))
 		}
 	}
 }

@@ -117,8 +117,9 @@ func TestContinuation(t *testing.T) {
 			require.Equal(t, "length", finish)
 			require.Equal(t, c.tokens, logs.Tokens)
 			require.Equal(t, c.offsets, logs.Offsets)
-			for _, top := range logs.Top { // none is lost
-				require.Len(t, top, 20)
+			for i, top := range logs.Top { // none is lost, and the token itself is there
+				require.Contains(t, []int{20, 21}, len(top))
+				require.Equal(t, *logs.Values[i], top[logs.Tokens[i]])
 			}
 		}
 		if c.prompt == `"c"` {
@@ -126,6 +127,31 @@ func TestContinuation(t *testing.T) {
 			text, _, _, chat := answers(t, h.URL+"/v1/chat/completions", body)
 			require.Equal(t, c.text, text)
 			require.Equal(t, []int{' ', 'a', 'n', 'd'}, chat[0].Bytes)
+		}
+	}
+	// The tokens of a stop are left out, as its text is.
+	const an, n = 12, 5
+	for _, c := range []struct {
+		ids    []int
+		stop   string
+		text   string
+		tokens []string
+	}{
+		{[]int{and, the, nl}, " the\n", " and", []string{" and"}},
+		{[]int{and, the, nl}, "he\n", " and t", []string{" and", " the"}},
+		{[]int{an, n, nl}, "n\n", " an", []string{" an"}},
+		{[]int{and, turn}, "<|turn|>", " and", []string{" and"}},
+	} {
+		for _, stream := range []bool{false, true} {
+			stop, _ := json.Marshal(c.stop)
+			more := fmt.Sprintf(`"max_tokens": 9, "stop": %s, "stream": %v, %s}`, stop, stream, forcing(c.ids...))
+			text, finish, logs, _ := answers(t, h.URL+"/v1/completions", `{"prompt": "c", "logprobs": 0, `+more)
+			require.Equal(t, c.text, text, more)
+			require.Equal(t, "stop", finish)
+			require.Equal(t, c.tokens, logs.Tokens, more)
+			require.Equal(t, map[string]float64{c.tokens[0]: *logs.Values[0]}, logs.Top[0])
+			_, _, _, chat := answers(t, h.URL+"/v1/chat/completions", `{"messages": [{"role": "user", "content": "c"}], "logprobs": true, `+more)
+			require.Len(t, chat, len(c.tokens))
 		}
 	}
 	_, _, _, chat := answers(t, h.URL+"/v1/chat/completions", fmt.Sprintf(`{"messages": [{"role": "user", "content": "c"}], "max_tokens": 2, "logprobs": true, %s}`, forcing(f0, turn)))
