@@ -158,7 +158,7 @@ func TestExactRefuses(t *testing.T) {
 		{"dp=2", "choose a batch that is a multiple of 128", gomoe.Config{Exact: 128}, exactPlace()},
 		{"dp=3", "split over at most 2 ranks", gomoe.Config{Exact: 2}, exactPlace()},
 		{"", "place the batch on every mesh", gomoe.Config{Exact: 8}, nil},
-		{"dp=2", "rounded summands", gomoe.Config{Exact: 8, Sums: graph.BF16}, exactPlace()},
+		{"dp=2", "gomoe: Config.Exact is 8 and Config.Sums bf16, want one of them", gomoe.Config{Exact: 8, Sums: graph.BF16}, exactPlace()},
 	} {
 		m, err := sharding.ParseMesh(c.mesh)
 		require.NoError(t, err)

@@ -147,6 +147,9 @@ func place(ctx context.Context, p *graph.Program, cfg Config) (*sharding.Assignm
 		}
 	}
 	if cfg.Exact != 0 {
+		if cfg.Sums != graph.NoDType {
+			return nil, nil, fmt.Errorf("gomoe: Config.Exact is %d and Config.Sums %s, want one of them: sums of rounded numbers depend on the number of ranks", cfg.Exact, cfg.Sums)
+		}
 		if p, err = exact.Program(ctx, p, cfg.Mesh, cfg.Place, cfg.Exact); err != nil {
 			return nil, nil, err
 		}

@@ -59,7 +59,7 @@ func Lower(ctx context.Context, a *sharding.Assignment, opts Options) (*Plan, er
 		return nil, fmt.Errorf("lowering: sums of %s, want %s, %s or, for f32, none", d, graph.BF16, graph.F16)
 	}
 	if opts.Pairs && opts.Sums != graph.NoDType {
-		return nil, fmt.Errorf("lowering: sums in pairs and of %s, want one of them: rounded summands depend on the number of ranks", opts.Sums)
+		return nil, fmt.Errorf("lowering: Options.Pairs and Options.Sums %s, want one of them: sums of rounded numbers depend on the number of ranks", opts.Sums)
 	}
 	p, err := emit(ctx, a, &opts)
 	if err != nil {

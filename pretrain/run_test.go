@@ -421,7 +421,7 @@ func TestGoesOnOtherwise(t *testing.T) {
 		model, more, want string
 		context           float64 // 0 for an error
 	}{
-		{32, "", `, "rate": {"peak": 0.1}, "optimizer": {"decay": 0.2, "stochastic": false}`, "optimizer.decay 0.2 instead of 0.1, optimizer.stochastic false instead of true, rate.peak 0.1 instead of 0.003, steps 2 instead of 1\n", 32},
+		{32, "", `, "rate": {"peak": 0.1}, "optimizer": {"decay": 0.2, "clip": 2}`, "optimizer.clip 2 instead of 1, optimizer.decay 0.2 instead of 0.1, rate.peak 0.1 instead of 0.003, steps 2 instead of 1\n", 32},
 		{16, "", "", "with length 16 instead of 32, steps 2 instead of 1\n", 32},
 		{64, "", `, "mesh": "ep=2"`, `with length 64 instead of 32, mesh "ep=2" instead of "", steps 2 instead of 1` + "\n", 64},
 		{16, `, "max_position_embeddings": 32`, "", "with length 16 instead of 32, steps 2 instead of 1\n", 32},

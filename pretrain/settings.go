@@ -111,6 +111,8 @@ func (s *Settings) idle() error {
 		{s.EvalEvery != usualEval && s.EvalEvery != 0 && tokens && !held, "eval_every", "texts of data.held_out, if there is a data.tokenizer"},
 		{s.Keep != usualKeep && s.SaveEvery == 0, "keep", "checkpoints of save_every"},
 		{s.Masters && s.DType == graph.F32, "masters", `"dtype": "bf16"; weights of f32 are f32`},
+		{!s.Optimizer.Stochastic && s.DType == graph.F32, "optimizer.stochastic", `"dtype": "bf16"; weights of f32 are not rounded`},
+		{s.Exact && s.Sums != graph.F32, "sums", `runs without "exact": true; sums of rounded numbers depend on the number of ranks`},
 		{s.Optimizer.Moments != graph.F32 && s.Optimizer.Name == "adafactor", "optimizer.moments", "optimisers with moments; adafactor has means of rows and columns, in f32"},
 		{rate.Decay != usualDecay && rate.Name != "wsd", "rate.decay", `"rate.name": "wsd"`},
 		{rate.Floor != usualFloor && rate.Name == "constant", "rate.floor", "rates that fall, not for a constant one"},

@@ -82,6 +82,8 @@ func TestReadErrors(t *testing.T) {
 		`{"microbatches": 3}`:                                     `batch is 16, want a multiple of 3, the ranks along dp and ep with mesh "" times the 3 microbatches`,
 		`{"remat": "some"}`:                                       `remat is "some", want one of "off", "products", "all"`,
 		`{"sums": "f8"}`:                                          `sums is "f8", want one of "f32", "bf16", "f16"`,
+		`{"exact": true, "sums": "bf16"}`:                         `s.json: sums is for runs without "exact": true; sums of rounded numbers depend on the number of ranks; leave it out`,
+		`{"optimizer": {"stochastic": false}}`:                    `optimizer.stochastic is for "dtype": "bf16"; weights of f32 are not rounded; leave it out`,
 		`{"exact": 1}`:                                            "exact is 1, want true or false",
 		`{"model": []}`:                                           "model is [], want an object",
 		`{"model": {"a": 1, "a": 2}}`:                             `s.json: column 20: "a" is there twice in one object`,

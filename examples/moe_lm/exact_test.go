@@ -87,7 +87,7 @@ func TestExactCheck(t *testing.T) {
 	for flags, want := range map[string]string{
 		"-mesh tp=2":           "leave tp out, or exact",
 		"-batch 12 -mesh dp=2": "-batch 12 does not divide over the 8 blocks of exact sums in -mesh dp=2: want a multiple of 8",
-		"-sums bf16":           "rounded summands",
+		"-sums bf16":           "-exact and -sums bf16: want one of them",
 	} {
 		args, _ := tiny(t, append([]string{"-batch", "8", "-exact"}, strings.Fields(flags)...)...)
 		_, err := execute(t, args...)

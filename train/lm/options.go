@@ -166,6 +166,8 @@ func (o *Options) validate() error {
 		return fmt.Errorf("-prompt is empty: want at least one byte to continue, or -sample 0")
 	case o.Keep != usualKeep && o.SaveEvery == 0:
 		return fmt.Errorf("-keep %d is for checkpoints of -save-every, which is not given", o.Keep)
+	case o.Exact && o.Sums != graph.F32:
+		return fmt.Errorf("-exact and -sums %s: want one of them, because sums of rounded numbers depend on the number of ranks", o.Sums)
 	case o.Out == "":
 		return fmt.Errorf("-out is empty: want a folder, such as -out .")
 	}
