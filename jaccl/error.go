@@ -36,8 +36,6 @@ type Error struct {
 	// Outstanding is the number of bytes of the exchange in progress not yet sent to, or
 	// received from, other ranks. It is 0 for ranks sharing memory.
 	Outstanding int64
-	// OneProcess: all ranks of the job are in this process.
-	OneProcess bool
 }
 
 // Failed returns the error of a rank after its call c has failed with err; blame are the
@@ -52,9 +50,6 @@ func Failed(ctx context.Context, rank int, c collective.Call, blame []int, err e
 
 func (e *Error) Error() string {
 	text := fmt.Sprintf("%v; seen by rank %d in %s", e.Err, e.Rank, e.Call)
-	if !e.OneProcess {
-		text = "jaccl: " + text
-	}
 	if e.Outstanding > 0 {
 		text += fmt.Sprintf(", %d bytes outstanding", e.Outstanding)
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/gomoe/gomoe/generate"
+	"github.com/gomoe/gomoe/internal/quoted"
 )
 
 // problem is an error as sent to clients.
@@ -46,7 +47,7 @@ func problemOf(err error) *problem {
 	case errors.Is(err, context.Canceled):
 		return &problem{Status: statusGone, Message: "the client is gone"}
 	}
-	return &problem{Status: http.StatusInternalServerError, Message: err.Error(), Type: "server_error"}
+	return &problem{Status: http.StatusInternalServerError, Message: quoted.Scoped(err.Error()), Type: "server_error"}
 }
 
 // statusGone is the status counted for requests of disconnected clients.

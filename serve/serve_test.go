@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -20,8 +21,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/checkpoint"
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/generate"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/models"
+	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/tokenizer"
 )
 
@@ -456,4 +461,12 @@ func TestNew(t *testing.T) {
 	require.ErrorContains(t, err, "below 0")
 	_, err = g.Generate(context.Background(), generate.Request{Prompt: []int32{1}, N: 1}, func(generate.Token) bool { return true })
 	require.NoError(t, err)
+}
+
+// An internal error names the part of the model, and no line of gomoe's code.
+func TestErrorsScoped(t *testing.T) {
+	pos := graph.Pos{File: "decoder.go", Line: 121, Scope: "model.layers.0"}
+	lost := jaccl.Failed(t.Context(), 0, collective.Call{Op: "all_sum", DType: graph.U32, Bytes: 256, Pos: pos}, []int{1}, errors.New("rank 1 (vm) ended without a word"))
+	p := problemOf(fmt.Errorf("generate: %w", &runtime.Error{Plan: "step", Name: "all_sum", Index: 31, Pos: pos, Err: lost}))
+	require.Equal(t, "generate: model.layers.0: all_sum: rank 0, instruction 31 of plan step: rank 1 (vm) ended without a word; seen by rank 0 in all_sum #0 u32 256 bytes (model.layers.0)", p.Message)
 }

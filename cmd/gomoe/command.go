@@ -23,6 +23,7 @@ import (
 	"github.com/gomoe/gomoe/internal/near"
 	"github.com/gomoe/gomoe/internal/quoted"
 	"github.com/gomoe/gomoe/internal/whole"
+	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/train/lm"
 	"github.com/gomoe/gomoe/world"
@@ -115,6 +116,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	var file *located
 	var line *graph.Error
 	var kernel *runtime.Error
+	var collective *jaccl.Error
 	var at graph.Pos
 	switch {
 	case errors.As(err, &file): // the error begins with the program's file
@@ -122,14 +124,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		at = line.Pos
 	case errors.As(err, &kernel):
 		at = kernel.Pos
+	case errors.As(err, &collective):
+		at = collective.Call.Pos
 	}
 	text, own := err.Error(), strings.HasSuffix(at.File, ".go")
 	if own { // gomoe's code means nothing to the command's user; the part of the model does
-		scope := at.Scope
-		if scope != "" {
-			scope += ": "
-		}
-		text = strings.Replace(text, at.String()+": ", scope, 1)
+		text = quoted.Scoped(text)
 	}
 	if file == nil && (line == nil || own) {
 		fmt.Fprintf(stderr, "%s: ", name)

@@ -234,5 +234,6 @@ func TestErrorsName(t *testing.T) {
 		var said bytes.Buffer
 		require.NotZero(t, run(t.Context(), args, nil, io.Discard, &said))
 		require.True(t, strings.HasPrefix(said.String(), begins), "%s\nwant %s", said.String(), begins)
+		require.NotRegexp(t, `\.go:\d`, said.String())
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -126,6 +127,13 @@ const longest = 8 << 10
 // ends and tabs, which may come from outside, are escaped, so that they do not reach the
 // terminal, and the middle of a text of more than 8 KiB is left out.
 func Message(text string) string { return message(text, longest) }
+
+// Scoped returns the text of an error with positions in Go code, as graph.Pos prints them, replaced by their scopes, or
+// left out if they have none. It is for users of a program who do not know its code.
+func Scoped(text string) string {
+	text = regexp.MustCompile(`[\w.-]+\.go:\d+ \(([^()]*)\)`).ReplaceAllString(text, "$1")
+	return regexp.MustCompile(` \([\w.-]+\.go:\d+\)|[\w.-]+\.go:\d+: `).ReplaceAllString(text, "")
+}
 
 // cause is an error of another package.
 type cause struct{ err error }

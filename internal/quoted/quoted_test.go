@@ -68,3 +68,16 @@ func TestValue(t *testing.T) {
 		}
 	}
 }
+
+// Errors for users of a program name scopes instead of lines of Go, in every position.
+func TestScoped(t *testing.T) {
+	for text, want := range map[string]string{
+		"generate: decoder.go:121 (model.layers.0): all_sum: rank 1 ended; seen by rank 0 in all_sum #0 u32 256 bytes (decoder.go:121 (model.layers.0))": "generate: model.layers.0: all_sum: rank 1 ended; seen by rank 0 in all_sum #0 u32 256 bytes (model.layers.0)",
+		"decoder.go:9: mul: rank 1 ended; seen by rank 0 in barrier #3 (decoder.go:121)":                                                                 "mul: rank 1 ended; seen by rank 0 in barrier #3",
+		"p.graph:4 (layers.3): add: shapes": "p.graph:4 (layers.3): add: shapes",
+	} {
+		if got := Scoped(text); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}

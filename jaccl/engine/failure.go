@@ -28,13 +28,6 @@ func (f *failure) seen(ctx context.Context, rank int, c collective.Call) *jaccl.
 	return jaccl.Failed(ctx, rank, c, f.blame, f)
 }
 
-// near is seen for jobs with all ranks in this process.
-func (f *failure) near(ctx context.Context, rank int, c collective.Call) *jaccl.Error {
-	e := f.seen(ctx, rank, c)
-	e.OneProcess = true
-	return e
-}
-
 func failed(rank int, cause error) *failure {
 	if cause == nil {
 		cause = errors.New("no cause given")

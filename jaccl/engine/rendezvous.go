@@ -89,7 +89,7 @@ func (m *member) meet(ctx context.Context, p post, bad *failure) error {
 func (m *member) among(ctx context.Context, p post) error {
 	last, f := m.arrive(&p)
 	if f != nil {
-		return f.near(ctx, m.rank(), p.call)
+		return f.seen(ctx, m.rank(), p.call)
 	}
 	work, f := m.begin(ctx, p.call, last)
 	if work {
@@ -100,7 +100,7 @@ func (m *member) among(ctx context.Context, p post) error {
 	}
 	m.r.posts[m.index] = post{} // the group outlives the caller's buffers
 	if f != nil {
-		return f.near(ctx, m.rank(), p.call)
+		return f.seen(ctx, m.rank(), p.call)
 	}
 	return nil
 }
@@ -287,7 +287,7 @@ func (m *member) fail(ctx context.Context, c collective.Call, f *failure) error 
 	m.r.job.mu.Lock()
 	f = m.r.job.fail(f)
 	m.r.job.mu.Unlock()
-	return f.near(ctx, m.rank(), c)
+	return f.seen(ctx, m.rank(), c)
 }
 
 // meetPairs runs a pairwise operation: this member and each of the one or two named
@@ -342,7 +342,7 @@ func (m *member) meetPairs(ctx context.Context, p post) error {
 	}
 	to.r.posts[to.index], from.r.posts[from.index] = post{}, post{}
 	if f != nil {
-		return f.near(ctx, m.rank(), p.call)
+		return f.seen(ctx, m.rank(), p.call)
 	}
 	return nil
 }
