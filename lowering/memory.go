@@ -2,6 +2,7 @@ package lowering
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -123,14 +124,17 @@ func (in *Instr) mayCover(o int, out *Buffer, a int, arg *Buffer) bool {
 
 // assignMemory gives every temporary a place in the arena. It places the largest
 // temporary first, and each at the lowest offset without an overlap with a temporary
-// alive at the same time.
-func (p *Plan) assignMemory() {
+// alive at the same time. If ctx ends, it returns its cause.
+func (p *Plan) assignMemory(ctx context.Context) error {
 	p.unplaced = false
 	p.lifetimes()
 	order := p.blocks()
 	slices.SortStableFunc(order, func(a, b block) int { return cmp.Compare(b.bytes, a.bytes) })
 	taken := newArena(len(p.Instrs) + 1) // a collective may be waited for at the end
 	for _, x := range order {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		at := taken.room(x.def, x.last, padded(x.bytes))
 		p.Arena = max(p.Arena, at+padded(x.bytes))
 		for _, b := range x.bufs {
@@ -138,6 +142,7 @@ func (p *Plan) assignMemory() {
 			at += padded(p.Bufs[b].Type.Bytes())
 		}
 	}
+	return nil
 }
 
 // block is memory of the arena for a temporary, or for a group of consecutive ones.
@@ -180,15 +185,17 @@ func (p *Plan) blocks() []block {
 // reuse is assignMemory, preceded by takeOver, which lets in-place instructions write
 // their results over arguments that are not read afterwards. If this enlarges the arena,
 // reuse undoes it. Results lie within larger arguments only if `within` is set.
-func (p *Plan) reuse(within bool) {
+func (p *Plan) reuse(ctx context.Context, within bool) error {
 	q := *p
 	q.Bufs = slices.Clone(p.Bufs)
 	q.takeOver(within)
-	q.assignMemory()
-	p.assignMemory()
+	if err := cmp.Or(q.assignMemory(ctx), p.assignMemory(ctx)); err != nil {
+		return err
+	}
 	if q.Arena <= p.Arena {
 		*p = q
 	}
+	return nil
 }
 
 // takeOver gives each temporary written by an in-place instruction the memory of an

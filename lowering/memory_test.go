@@ -1,9 +1,13 @@
 package lowering
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/graph"
 )
@@ -49,7 +53,7 @@ func TestMemoryPlan(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		p := random(r, 1+r.IntN(60))
-		p.assignMemory()
+		require.NoError(t, p.assignMemory(t.Context()))
 		// Which buffers are in use follows from the instructions here, not from Def and Last.
 		first, last := map[int]int{}, map[int]int{}
 		for i, in := range p.Instrs {
@@ -94,7 +98,7 @@ func TestMemoryPlan(t *testing.T) {
 		q := *p
 		q.Bufs = append([]Buffer(nil), p.Bufs...)
 		q.Arena = 0
-		q.assignMemory()
+		require.NoError(t, q.assignMemory(t.Context()))
 		if q.Arena != p.Arena {
 			t.Errorf("seed %d: arena of %d bytes, then %d", seed, p.Arena, q.Arena)
 		}
@@ -116,7 +120,7 @@ func TestChainMemory(t *testing.T) {
 			p.Instrs = append(p.Instrs, Instr{In: []int{i - 1}, Out: []int{i}, Zones: -1})
 		}
 	}
-	p.assignMemory()
+	require.NoError(t, p.assignMemory(t.Context()))
 	if p.Arena != 2*256 {
 		t.Errorf("arena of %d bytes, want 512", p.Arena)
 	}
@@ -139,7 +143,7 @@ func TestResultsInPlace(t *testing.T) {
 			p.Bufs = append(p.Bufs, Buffer{Type: graph.T(graph.F32, 64), Storage: Output})
 			p.Instrs = append(p.Instrs, Instr{In: []int{3, 4}, Out: []int{5}, Zones: -1})
 		}
-		p.reuse(true)
+		require.NoError(t, p.reuse(t.Context(), true))
 		root, arena := p.Root(4), int64(0)
 		if again {
 			arena = 256
@@ -154,3 +158,13 @@ func TestResultsInPlace(t *testing.T) {
 type named string
 
 func (n named) String() string { return string(n) }
+
+// Assigning memory, which takes longest of all for a long plan, ends with its context.
+func TestMemoryEndsWithContext(t *testing.T) {
+	why := errors.New("why")
+	ctx, end := context.WithCancelCause(t.Context())
+	end(why)
+	p := random(rand.New(rand.NewPCG(1, 1)), 40)
+	require.ErrorIs(t, p.assignMemory(ctx), why)
+	require.ErrorIs(t, p.reuse(ctx, true), why)
+}

@@ -14,7 +14,7 @@ type Pass struct {
 	Does string
 	// asked reports whether the options enable the pass.
 	asked func(o *Options) bool
-	run   func(p *Plan, o *Options) error
+	run   func(ctx context.Context, p *Plan, o *Options) error
 	Needs []Need
 }
 
@@ -36,50 +36,48 @@ func Passes() []Pass {
 	return []Pass{
 		{Name: Emit, Does: "the rules of primitives emit kernels and collectives, each result to a buffer of its own", asked: always},
 		{"join", "several instructions become one that writes the same bits, by rules of the primitives", joins,
-			func(p *Plan, o *Options) error { p.join(o.Joins); return nil },
+			func(_ context.Context, p *Plan, o *Options) error { p.join(o.Joins); return nil },
 			[]Need{{Emit, "there is a plan"}}},
 		{"keep", "copies of weights that stay the same are buffers, and instructions that make them", keeps,
-			func(p *Plan, o *Options) error { p.keep(o.Donate); return nil },
+			func(_ context.Context, p *Plan, o *Options) error { p.keep(o.Donate); return nil },
 			[]Need{{"join", "a joined instruction wants other copies than those that it stands for"}}},
 		{"fuse", "elementwise instructions run one after another on chunks of their arrays", fuses,
-			func(p *Plan, o *Options) error { p.fuse(o.Chunk, o.Target); return nil },
+			func(_ context.Context, p *Plan, o *Options) error { p.fuse(o.Chunk, o.Target); return nil },
 			[]Need{{"join", "rules look for instructions, which are not seen inside a chain"}}},
 		{"bundle", "several all_sums, reduce_scatters or all_gathers over the same axes become one", fuses,
-			func(p *Plan, _ *Options) error { p.bundle(); return nil },
+			func(_ context.Context, p *Plan, _ *Options) error { p.bundle(); return nil },
 			[]Need{{"fuse", "a copy into a joined sum is not fused with what makes it: its memory is elsewhere"}}},
 		{"delay", "what an exchange of rows does not need comes behind its start", overlaps,
-			func(p *Plan, _ *Options) error { p.delay(); return nil },
+			func(_ context.Context, p *Plan, _ *Options) error { p.delay(); return nil },
 			[]Need{{"join", "the instructions of a join stand together"}, {"fuse", "a chain moves as a whole; what has moved would be fused with what it moved away from"}}},
 		{"hoist", "collectives go up to what makes their arguments", overlaps,
-			func(p *Plan, _ *Options) error { p.hoist(); return nil },
+			func(_ context.Context, p *Plan, _ *Options) error { p.hoist(); return nil },
 			[]Need{{"delay", "what is computed beside an exchange decides what else goes there"}}},
 		{"sum", "an all_sum writes over what it sums, if nobody else reads that", overlaps,
-			func(p *Plan, _ *Options) error { p.sumInPlace(); return nil },
+			func(_ context.Context, p *Plan, _ *Options) error { p.sumInPlace(); return nil },
 			[]Need{{"hoist", "hoist and delay go by who writes a buffer, and a sum in place writes one a second time"}}},
 		{"adjoin", "joined sums write over what they sum, which lies one behind another", fuses,
-			func(p *Plan, _ *Options) error { p.adjoin(); return nil },
+			func(_ context.Context, p *Plan, _ *Options) error { p.adjoin(); return nil },
 			[]Need{{"bundle", "there are joined sums"}, {"hoist", "hoist and delay go by who writes a buffer"}}},
 		{"wait", "each collective is waited for before the first kernel that touches what it is at work on", overlaps,
-			func(p *Plan, _ *Options) error { p.waits(); return nil },
+			func(_ context.Context, p *Plan, _ *Options) error { p.waits(); return nil },
 			[]Need{{"keep", "a wait is the number of an instruction: none is put in afterwards"}, {"fuse", "nor is one taken out"}, {"hoist", "nor moved"},
 				{"sum", "a sum in place is at work on its argument's memory too"}}},
 		{"donate", "results take the memory of donated inputs", always,
-			func(p *Plan, o *Options) error { return p.donate(o.Donate) },
+			func(_ context.Context, p *Plan, o *Options) error { return p.donate(o.Donate) },
 			[]Need{{"fuse", "whether a result may be written over an input depends on the chain that does it"}, {"wait", "an exchange reads its input until it is waited for"}}},
 		{"memory", "temporaries get places in the arena; with fuse, results of elementwise instructions that of arguments", always,
-			func(p *Plan, o *Options) error {
+			func(ctx context.Context, p *Plan, o *Options) error {
 				p.rooms()
 				if o.Fuse {
-					p.reuse(o.Target == nil) // a device works on all rows at once
-				} else {
-					p.assignMemory()
+					return p.reuse(ctx, o.Target == nil) // a device works on all rows at once
 				}
-				return nil
+				return p.assignMemory(ctx)
 			},
 			[]Need{{"fuse", "what only links of a chain read has no memory"}, {"wait", "an exchange needs its memory until it is waited for"},
 				{"donate", "a result in the memory of an input needs none, and may be made of temporaries that lie there"}}},
 		{"target", "a device says which instructions it runs, and why it leaves others to the host", targets,
-			func(p *Plan, o *Options) error { p.target(o.Target); return nil },
+			func(_ context.Context, p *Plan, o *Options) error { p.target(o.Target); return nil },
 			[]Need{{"fuse", "it is asked for chains as wholes"}, {"memory", "what it says may depend on where buffers lie"}}},
 	}
 }
@@ -105,7 +103,7 @@ func (p *Plan) run(ctx context.Context, o *Options) error {
 			return context.Cause(ctx)
 		}
 		if x.run != nil && x.asked(o) {
-			if err := p.runOn(x, o); err != nil {
+			if err := p.runOn(ctx, x, o); err != nil {
 				return err
 			}
 		}
@@ -126,16 +124,16 @@ func (p *Plan) run(ctx context.Context, o *Options) error {
 }
 
 // runOn runs a pass on the bodies of the plan's loops, and then on the plan.
-func (p *Plan) runOn(x Pass, o *Options) error {
+func (p *Plan) runOn(ctx context.Context, x Pass, o *Options) error {
 	for _, l := range p.loops() {
 		if body := l.options(o); x.asked(body) {
-			if err := l.Body.runOn(x, body); err != nil {
+			if err := l.Body.runOn(ctx, x, body); err != nil {
 				return err
 			}
 		}
 	}
 	p.number() // a pass may have changed the number of collectives in a body
-	return x.run(p, o)
+	return x.run(ctx, p, o)
 }
 
 // PassTable returns a readable table of Passes: the effect of each pass, and the passes

@@ -168,7 +168,7 @@ func ScaleByRate(s *Step, us []*Update) {
 // average updates the moving average of a parameter. The average starts from the parameter's initial value.
 func (s *Step) average(u *Update) {
 	old := s.State(u, "average", graph.F32)
-	s.state[len(s.state)-1].copy = true
+	u.state[len(u.state)-1].copy = true
 	s.Keep(u, "average", blend(old, primitives.ConvertElementType(u.next, graph.F32), s.config.Average))
 }
 

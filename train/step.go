@@ -72,8 +72,7 @@ type Step struct {
 	Number *graph.Value // of the step, i32[], counting from 1
 
 	config  Config
-	all     []nn.Param // of the model, including frozen ones
-	state   []State
+	all     []nn.Param              // of the model, including frozen ones
 	next    map[string]*graph.Value // the new state, by name
 	results []*graph.Value
 }
@@ -161,10 +160,7 @@ func (s *Step) trace(gradients []*graph.Value, params []nn.Param, values []*grap
 		shape := u.Param.Type.Shape
 		all = append(all, State{Name: u.Param.Name, Type: u.Param.Type, Init: u.Param.Init, Place: s.weights(u.Param.Place, len(shape)), param: i})
 		out = append(out, u.next.Named("new/"+u.Param.Name))
-		for _, st := range s.state {
-			if st.param != i {
-				continue
-			}
+		for _, st := range u.state {
 			v, ok := s.next[st.Name]
 			if !ok {
 				graph.Fail("state %s has no new value; set it with Step.Keep", st.Name)

@@ -30,6 +30,7 @@ type Update struct {
 	scale *graph.Value // f32[]; nil means 1
 	next  *graph.Value // the new parameter, if a transformation has computed it
 	rated bool         // ScaleByRate has been applied
+	state []State      // of the optimiser, in the order of declaration
 }
 
 // Scale multiplies the update by x f32[], deferring the product until the update is used.
@@ -76,7 +77,7 @@ func (s *Step) State(u *Update, kind string, d graph.DType) *graph.Value {
 // stateOf is State for any shape and placement.
 func (s *Step) stateOf(u *Update, kind string, d graph.DType, place []string, shape ...int) *graph.Value {
 	st := State{Name: kind + "/" + u.Param.Name, Type: graph.T(d, shape...), Place: place, param: u.index}
-	s.state = append(s.state, st)
+	u.state = append(u.state, st)
 	return s.Tracer.Input(st.Name, d, shape...)
 }
 
@@ -84,7 +85,7 @@ func (s *Step) stateOf(u *Update, kind string, d graph.DType, place []string, sh
 // exactly once.
 func (s *Step) Keep(u *Update, kind string, v *graph.Value) {
 	name := kind + "/" + u.Param.Name
-	for _, st := range s.state {
+	for _, st := range u.state {
 		if st.Name == name {
 			s.next[name] = primitives.ConvertElementType(v, st.Type.DType)
 			return

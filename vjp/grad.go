@@ -74,7 +74,7 @@ func inside(t *graph.Tracer, vs []*graph.Value) []*graph.Value {
 // depends on is nil.
 func cotangents(t *graph.Tracer, out, ct, wrt []*graph.Value) []*graph.Value {
 	b := &backward{t: t, ct: map[*graph.Value][]*graph.Value{}, needed: map[*graph.Value]bool{}}
-	eqns := t.Eqns() // without the equations added below
+	eqns := reaching(t.Eqns(), out, wrt) // without the equations added below
 	b.need(eqns, wrt)
 	for i, v := range out {
 		if ct[i] != nil && b.needed[v] {
@@ -89,6 +89,31 @@ func cotangents(t *graph.Tracer, out, ct, wrt []*graph.Value) []*graph.Value {
 		grads[i] = b.sum(v)
 	}
 	return grads
+}
+
+// reaching returns the last of eqns, beginning with the first one between wrt and out. A rule that differentiates a few
+// equations at the end of a long trace thus looks at no others.
+func reaching(eqns []*graph.Eqn, out, wrt []*graph.Value) []*graph.Eqn {
+	open := map[*graph.Value]bool{} // values whose equations have not been found
+	follow := func(vs []*graph.Value) {
+		for _, v := range vs {
+			if v.Def != nil && v.Type.DType.Cotangent() != graph.NoDType && !(len(wrt) == 1 && v == wrt[0]) {
+				open[v] = true
+			}
+		}
+	}
+	follow(out)
+	first := len(eqns)
+	for ; first > 0 && len(open) > 0; first-- {
+		e := eqns[first-1]
+		if slices.ContainsFunc(e.Out, func(v *graph.Value) bool { return open[v] }) {
+			follow(e.In)
+			for _, v := range e.Out {
+				delete(open, v)
+			}
+		}
+	}
+	return eqns[first:]
 }
 
 func tracer(lists ...[]*graph.Value) *graph.Tracer {
