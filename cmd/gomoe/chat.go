@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -157,6 +158,7 @@ func (c *chatting) talk(ctx context.Context, gen *generate.Generator) error {
 	defer cancel()
 	in := lines(ctx, c.stdin)
 	out := newOutput(c.stdout)
+	var unanswered error // of messages of a program, whose exit status says so
 	for {
 		if c.asks {
 			out.print("> ")
@@ -172,7 +174,7 @@ func (c *chatting) talk(ctx context.Context, gen *generate.Generator) error {
 			if c.asks {
 				out.print("\n")
 			}
-			return out.err
+			return cmp.Or(out.err, unanswered)
 		case l.err != nil:
 			return l.err
 		case strings.TrimSpace(l.text) == "":
@@ -183,10 +185,13 @@ func (c *chatting) talk(ctx context.Context, gen *generate.Generator) error {
 		}
 		if err := c.answer(ctx, gen, out, l.text); err != nil {
 			var long *generate.RoomError
-			if !c.asks || !errors.As(err, &long) {
+			if !errors.As(err, &long) {
 				return err
 			}
-			fmt.Fprintln(c.stderr, long) // the user can shorten the message
+			fmt.Fprintf(c.stderr, "%v (-room)\n", long) // the user can shorten the message
+			if !c.asks {
+				unanswered = errReported
+			}
 		}
 		if out.err != nil {
 			return out.err

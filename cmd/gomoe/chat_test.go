@@ -53,9 +53,12 @@ func TestChatRoom(t *testing.T) {
 	require.Equal(t, "the context of 24 positions is full: dropping the oldest 2 messages\n", wrong)
 	_, want, _ := generateRun(t, "", dir, "-prompt", "$''!&&#"+out[6:11]+"!$$#", "-n", "5")
 	require.Equal(t, want, out[12:])
-	code, _, wrong = chatRun(strings.Repeat("%", 30), dir, "-n", "5", "-room", "24")
+	// A message that is too long is not answered, and the conversation goes on.
+	code, out, wrong = chatRun(strings.Repeat("%", 30)+"\n$$\n", dir, "-n", "5", "-room", "24")
 	require.Equal(t, 1, code)
-	require.Contains(t, wrong, "there is room for 24 positions")
+	require.Contains(t, wrong, "there is room for 24 positions; shorten it, or open the model with more room (-room)\n")
+	_, want, _ = generateRun(t, "", dir, "-prompt", "!$$#", "-n", "5")
+	require.Equal(t, want, out)
 }
 
 func TestChatRefuses(t *testing.T) {

@@ -25,7 +25,7 @@ type inputs struct {
 
 func newInputs(fs *flag.FlagSet) *inputs {
 	f := &inputs{files: newPairs(fs, "in", "input=file.npy", "give an input, as `input=file.npy`; repeatable")}
-	fs.BoolVar(&f.cast, "cast", false, "convert the elements of .npy files to the type of their input")
+	fs.BoolVar(&f.cast, "cast", false, "convert the elements of .npy files to the type of their input; floats are rounded, and an element that an integer type does not hold is an error")
 	return f
 }
 
@@ -67,7 +67,11 @@ func (f *inputs) read(path string, p *graph.Program) (map[string]array.Array, er
 			return nil, fmt.Errorf("-in %s: %w", name, err)
 		}
 		if !a.Type.Equal(want) {
-			a = a.As(want.DType)
+			cast := a.As(want.DType)
+			if want.DType.IsInt() && !slices.Equal(cast.As(a.Type.DType).Float64s(), a.Float64s()) {
+				return nil, in(path, fmt.Errorf("-in %s: %s has elements that %s does not hold, such as fractions and numbers out of range, and -cast would change them", name, file, want.DType))
+			}
+			a = cast
 		}
 		out[name] = a
 	}

@@ -54,7 +54,7 @@ func TestSignals(t *testing.T) {
 		"serve":    {[]string{"serve", model, "-listen", "127.0.0.1:0"}, "serving", "", true, ""},
 		"servers":  {[]string{"launch", "-n", "2", "--", self, "serve", model, "-mesh", "ep=2", "-listen", "127.0.0.1:0"}, "serving", "", true, ""},
 	} {
-		for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 			cmd := exec.Command(self, c.args...)
 			said, sent := "", false
 			eachLine(t, cmd, func(line string) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -70,6 +71,9 @@ WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT. The trans
 			o.Command, o.Stdout, o.Stderr, o.Deadline = args, t.stdout.To, t.stderr, *deadline
 			if o.Shell = strings.Fields(*shell); len(o.Shell) == 0 {
 				return usagef("-ssh is empty, want a command")
+			}
+			if *hosts == "" && !slices.Equal(o.Shell, launch.DefaultShell()) {
+				return usagef("-ssh is for the hosts of -hostfile, which is not given")
 			}
 			if *hosts != "" {
 				b, err := infile.ReadAny(ctx, *hosts, hostfile.MaxFile)

@@ -21,11 +21,15 @@ type SignalError struct{ syscall.Signal }
 func (s *SignalError) Error() string { return s.Signal.String() }
 func (s *SignalError) Unwrap() error { return context.Canceled }
 
-// Context returns a context that the first Ctrl-C or SIGTERM ends. A second one ends the process at once.
+// Context returns a context that the first Ctrl-C, SIGTERM or SIGHUP ends, which the end of a terminal sends, unless
+// it is ignored as under nohup. A second signal ends the process at once.
 func Context() context.Context {
 	ctx, end := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	go func() {
 		s, _ := (<-signals).(syscall.Signal)
 		signal.Stop(signals)

@@ -41,7 +41,7 @@ type Host struct {
 //	  {"ssh": "user@a", "ips": ["10.0.0.1"], "rdma": [null, "rdma_en5"]},
 //	  {"ssh": "b", "ips": ["10.0.0.2"], "rdma": ["rdma_en5", null]}]}
 //
-// Errors name the host by its number, from 0, and by its name.
+// Errors name the host by its number, from 0, and by its name. Other members are errors, as they would have no effect.
 //
 // Source: Hostfile in MLX's python/mlx/_distributed_utils.
 func ParseHosts(data []byte) (*Hosts, error) {
@@ -61,7 +61,7 @@ func ParseHosts(data []byte) (*Hosts, error) {
 			Envs    *[]string          `json:"envs"`
 			Hosts   *[]json.RawMessage `json:"hosts"`
 		}
-		if err := strictjson.UnmarshalOnce(data, &file); err != nil {
+		if err := strictjson.UnmarshalKnown(data, &file); err != nil {
 			return nil, fmt.Errorf("hostfile: %w", err)
 		}
 		if file.Hosts == nil {
@@ -130,7 +130,7 @@ func parseHost(raw json.RawMessage, i, n int) (Host, error) {
 	if firstByte(raw) != '{' {
 		return Host{}, fmt.Errorf(`hostfile: hosts[%d]: %s, want an object such as {"ssh": "name", "ips": ["10.0.0.1"]}`, i, quoted.JSON(raw))
 	}
-	if err := strictjson.UnmarshalOnce(raw, &e); err != nil {
+	if err := strictjson.UnmarshalKnown(raw, &e); err != nil {
 		return Host{}, fmt.Errorf("hostfile: hosts[%d]: %w", i, err)
 	}
 	if e.SSH == nil {

@@ -19,7 +19,7 @@ func TestParseHosts(t *testing.T) {
 			Hosts{Hosts: []Host{{SSH: "u@a", IPs: []string{"10.0.0.1", "fe80::1"}}, {SSH: "b", IPs: []string{}}}}},
 		{`{"backend": "jaccl", "envs": ["A=b=c", "E="], "hosts": [
 			{"ssh": "a", "ips": ["10.0.0.1"], "rdma": [null, "rdma_en5"]},
-			{"ssh": "b", "ips": ["10.0.0.2"], "rdma": [["rdma_en5", "rdma_en6"], null], "more": 1}]}`,
+			{"ssh": "b", "ips": ["10.0.0.2"], "rdma": [["rdma_en5", "rdma_en6"], null]}]}`,
 			Hosts{Backend: "jaccl", Envs: []string{"A=b=c", "E="}, Hosts: []Host{
 				{SSH: "a", IPs: []string{"10.0.0.1"}, RDMA: [][]string{nil, {"rdma_en5"}}},
 				{SSH: "b", IPs: []string{"10.0.0.2"}, RDMA: [][]string{{"rdma_en5", "rdma_en6"}, nil}}}}},
@@ -48,6 +48,8 @@ func TestParseHostsWrong(t *testing.T) {
 		{`["a"]`, `hosts[0]: "a", want an object`},
 		{`[{"ssh":"a"}, null]`, `hosts[1]: null, want an object`},
 		{`[{"ips":["10.0.0.1"]}]`, `hosts[0]: no "ssh"`},
+		{`[{"ssh":"a"},{"ssh":"b","slots":2}]`, `hostfile: hosts[1]: unknown field "slots"`},
+		{`{"hosts": [{"ssh":"a"}], "env": []}`, `hostfile: unknown field "env"`},
 		{`[{"ssh":7}]`, "hosts[0]: ssh: number, want a text"},
 		{`[{"ssh":""}]`, "hosts[0]: ssh: empty"},
 		{`[{"ssh":"-oProxyCommand=x"}]`, "begins with -"},
@@ -100,9 +102,10 @@ func FuzzParseHosts(f *testing.F) {
 
 // A name in another case is no field.
 func TestExactNames(t *testing.T) {
-	h, err := ParseHosts([]byte(`{"hosts": [{"ssh": "a", "SSH": "b", "ips": ["10.0.0.1"], "Ips": []}], "Hosts": [], "backend": "ring", "BACKEND": "mpi"}`))
-	require.NoError(t, err)
-	require.Equal(t, &Hosts{Backend: "ring", Hosts: []Host{{SSH: "a", IPs: []string{"10.0.0.1"}}}}, h)
+	_, err := ParseHosts([]byte(`{"hosts": [{"ssh": "a", "SSH": "b"}]}`))
+	require.EqualError(t, err, `hostfile: hosts[0]: unknown field "SSH"`)
+	_, err = ParseHosts([]byte(`{"hosts": [{"ssh": "a"}], "Backend": "ring"}`))
+	require.EqualError(t, err, `hostfile: unknown field "Backend"`)
 	d, err := ParseDevices([]byte(`[{"rdma": [null, "x"], "Rdma": 1}, {"rdma": ["y", null]}]`))
 	require.NoError(t, err)
 	require.Equal(t, Devices{{nil, {"x"}}, {{"y"}, nil}}, d)
