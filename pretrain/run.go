@@ -165,6 +165,13 @@ func Run(ctx, stop context.Context, s *Settings, o Options) (err error) {
 	fmt.Fprintf(o.Stdout, "model: %s, %d layers, %d experts of which %d per token, %d weights of which %d per token, %s\n", s.Model["model_type"], m.Layers, m.Experts, m.TopK, all, active, s.DType)
 	fmt.Fprintf(o.Stdout, "mesh: %s, %d tokens per step\n", lm.Describe(s.Mesh), s.Batch*s.Length)
 	if o.Replay != "" {
+		other, err := routes.Other(&loop.Saves)
+		if err != nil {
+			return fmt.Errorf("pretrain: %s: %w", s.Path, err)
+		}
+		if len(other) > 0 {
+			fmt.Fprintf(o.Stdout, "routes: those of %s are of another run, with %s\n", o.Replay, strings.Join(other, ", "))
+		}
 		loop.Batch = func(step int) (train.Parts, error) {
 			all, err := src.step(step)
 			if err != nil {

@@ -503,11 +503,18 @@ func TestReplay(t *testing.T) {
 
 func replay(t *testing.T, model string) {
 	text, dir := corpus(t, "a.txt", prose), t.TempDir()
+	var said strings.Builder
 	run := func(name, mesh string, seed int, record, replay string) string {
 		s, err := Parse("s.json", fmt.Appendf(nil, `{"model": {"model_type": %q, %s}, "data": {"files": [%q]}, "mesh": %q, "seed": %d, "steps": 3, "batch": 4, "length": 16, "eval_every": 2}`, model, small, text, mesh, seed))
 		require.NoError(t, err)
 		out := filepath.Join(dir, name)
-		require.NoError(t, Run(t.Context(), t.Context(), s, Options{Out: out, Record: record, Replay: replay}))
+		var all strings.Builder
+		require.NoError(t, Run(t.Context(), t.Context(), s, Options{Out: out, Record: record, Replay: replay, Stdout: &all}))
+		for line := range strings.Lines(all.String()) {
+			if strings.HasPrefix(line, "routes: ") {
+				said.WriteString(line)
+			}
+		}
 		return out
 	}
 	read := func(names ...string) string {
@@ -522,7 +529,9 @@ func replay(t *testing.T, model string) {
 	require.Equal(t, losses(t, one), losses(t, two))
 
 	run("own", "", 2, plain, "")
+	require.Empty(t, said.String(), "settings that differ")
 	run("forced", "dp=2,ep=2", 2, again, routes)
+	require.Equal(t, "routes: those of "+routes+" are of another run, with mesh \"dp=2,ep=2\" instead of \"\", seed 2 instead of 1\n", said.String())
 	for step := 1; step <= 3; step++ {
 		name := fmt.Sprintf("step-%08d.safetensors", step)
 		require.NotEqual(t, read(routes, name), read(plain, name), "a run of another seed chooses as this one")

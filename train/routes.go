@@ -20,6 +20,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/infile"
 	"github.com/gomoe/gomoe/internal/quoted"
+	"github.com/gomoe/gomoe/internal/strictjson"
 	"github.com/gomoe/gomoe/internal/whole"
 	"github.com/gomoe/gomoe/nn"
 	"github.com/gomoe/gomoe/runtime"
@@ -180,6 +181,32 @@ func (r Routes) begin(s *Saves, from *snapshot.Snapshot, first bool) error {
 		return err
 	}
 	return whole.WriteAll(r.Path, map[string][]byte{runName: run(s.Facts)})
+}
+
+// Other returns the settings of a run that replays the routes and that differ from those of the run that recorded them, such
+// as "seed 2 instead of 1": with another seed or text, tokens go to experts that were chosen for others. It returns none
+// for routes without a record of their run.
+func (r Routes) Other(s *Saves) ([]string, error) {
+	text, err := infile.Read(filepath.Join(r.Path, runName), maxRun)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var facts map[string]string
+	if err == nil {
+		err = strictjson.Unmarshal(text, &facts)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("train: routes: %w", err)
+	}
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(facts)) {
+		if now, ok := s.Facts[name]; ok && !slices.Contains(s.Free, name) {
+			for _, d := range differences(name, now, facts[name]) {
+				list = append(list, d.String())
+			}
+		}
+	}
+	return list, nil
 }
 
 // Has returns an error if the folder lacks the choices of any step, so that a run does not fail midway.

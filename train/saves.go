@@ -220,7 +220,7 @@ func (s *Saves) changed(from *snapshot.Snapshot) (list []string, err error) {
 			case is(s.Model):
 				now, then = append(now, d.name+" "+d.now), append(then, d.then)
 			default:
-				list = append(list, fmt.Sprintf("%s %s instead of %s", d.name, d.now, d.then))
+				list = append(list, d.String())
 			}
 		}
 	}
@@ -232,6 +232,8 @@ func (s *Saves) changed(from *snapshot.Snapshot) (list []string, err error) {
 
 // difference is a setting with two values.
 type difference struct{ name, now, then string }
+
+func (d difference) String() string { return fmt.Sprintf("%s %s instead of %s", d.name, d.now, d.then) }
 
 // differences compares a setting, or the members of one that is a JSON object; a member's name is a path with dots.
 func differences(name, now, then string) (all []difference) {
