@@ -56,6 +56,7 @@ type InputReport struct {
 	Via      string  `json:"via,omitempty"`
 	Worst    Element `json:"worst"`
 	Bound    float64 `json:"bound"` // the error allowed at the worst element
+	Rounding float64 `json:"-"`     // of its difference, because of the size of the results
 	OK       bool    `json:"ok"`
 }
 
@@ -96,6 +97,8 @@ func (r *Report) String() string {
 		switch {
 		case math.IsNaN(in.Worst.Numeric):
 			verdict, advice = "NaN", "; the results are not finite at or near this element, so there is no derivative to compare: choose other inputs"
+		case !in.OK && in.Worst.Error <= in.Rounding:
+			verdict, advice = "WRONG", fmt.Sprintf("; results as large as these round differences to %.2g: scale them down", in.Rounding)
 		case !in.OK:
 			verdict = "WRONG"
 		}
@@ -311,8 +314,8 @@ func (c *checker) input(ctx context.Context, name string, analytic array.Array) 
 				continue
 			}
 			allowed = min(max(allowed, u), most)
-		} else if e > most && e <= rounding {
-			allowed = rounding
+		} else if e > most && rounding <= meaningful*scale {
+			allowed = max(allowed, rounding)
 		}
 		rep.Checked++
 		badness := 0.0
@@ -320,13 +323,16 @@ func (c *checker) input(ctx context.Context, name string, analytic array.Array) 
 			badness = e / allowed
 		}
 		if badness > worst {
-			worst, rep.Bound = badness, allowed
+			worst, rep.Bound, rep.Rounding = badness, allowed, rounding
 			rep.Worst = Element{unflatten(x.Type.Shape, i), an[i], num, e}
 		}
 		rep.OK = rep.OK && e <= allowed
 	}
 	return rep, nil
 }
+
+// meaningful is the largest rounding of differences, relative to the largest derivative, that a check allows for.
+const meaningful = 1e-3
 
 // uncertainty returns the possible error of num, the central difference at element i. If
 // the function is smooth, doubling the step quadruples the error of the difference;
