@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -24,6 +25,9 @@ import (
 // A command that a signal ends before it has done what it was asked for says what there is of its work, and ends by that
 // signal. A training leaves its model or adapter. A server that is told to end has done it.
 func TestSignals(t *testing.T) {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP) // commands of a process that ignores it, as under nohup, would ignore it, too
+	defer signal.Stop(hangups)
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	write := func(name, text string) string {
