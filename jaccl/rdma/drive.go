@@ -48,28 +48,11 @@ func Drive(ctx context.Context, pace *wait.Waiter, eps []*Endpoint, w Work) erro
 	pace.Begin()
 	step := wait.First
 	for round := 1; ; round++ {
-		busy := false
-		for i, e := range eps {
-			if e.Idle() {
-				continue
-			}
-			n, err := e.pollOnce()
-			if err != nil {
-				return &link.PeerError{Peer: e.Peer, Err: err}
-			}
-			if n == 0 {
-				continue
-			}
-			busy = true
-			if e.sentBytes+e.receivedBytes > 0 {
-				w.Moved(i, e.sentBytes, e.receivedBytes)
-				e.sentBytes, e.receivedBytes = 0, 0
-			}
+		busy, done, err := poll(eps, w)
+		if done || err != nil {
+			return err
 		}
 		if busy {
-			if done, err := w.Step(); done || err != nil {
-				return err
-			}
 			pace.Moved()
 			step = wait.First
 		}
@@ -80,8 +63,17 @@ func Drive(ctx context.Context, pace *wait.Waiter, eps []*Endpoint, w Work) erro
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			if err := w.Alive(pace.Waited()); err != nil {
-				return err
+			if gone := w.Alive(pace.Waited()); gone != nil {
+				// A peer may have sent all its data and left since the last poll.
+				for {
+					busy, done, err := poll(eps, w)
+					if done || err != nil {
+						return err
+					}
+					if !busy {
+						return gone
+					}
+				}
 			}
 		}
 		if busy {
@@ -91,4 +83,29 @@ func Drive(ctx context.Context, pace *wait.Waiter, eps []*Endpoint, w Work) erro
 			time.Sleep(pace.Rest())
 		}
 	}
+}
+
+// poll polls every endpoint that is not idle once, and takes a step if something has moved.
+func poll(eps []*Endpoint, w Work) (busy, done bool, err error) {
+	for i, e := range eps {
+		if e.Idle() {
+			continue
+		}
+		n, err := e.pollOnce()
+		if err != nil {
+			return false, false, &link.PeerError{Peer: e.Peer, Err: err}
+		}
+		if n == 0 {
+			continue
+		}
+		busy = true
+		if e.sentBytes+e.receivedBytes > 0 {
+			w.Moved(i, e.sentBytes, e.receivedBytes)
+			e.sentBytes, e.receivedBytes = 0, 0
+		}
+	}
+	if busy {
+		done, err = w.Step()
+	}
+	return busy, done, err
 }

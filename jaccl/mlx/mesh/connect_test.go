@@ -130,6 +130,45 @@ func TestRankZeroLeaves(t *testing.T) {
 }
 
 // What is wrong on one rank alone is an error there, at once, and then on all.
+// held holds an operation up where it looks whether its context has ended, which is after it has found nothing to receive.
+type held struct {
+	context.Context
+	asked *int
+	begin chan struct{}
+	until *sync.WaitGroup
+}
+
+func (h held) Err() error {
+	if *h.asked++; *h.asked == 2 { // the first time is before the operation
+		close(h.begin)
+		h.until.Wait()
+		time.Sleep(2 * rdma.Grace)
+	}
+	return h.Context.Err()
+}
+
+// A rank that has been held up completes an operation with data that came before the others have closed.
+func TestOthersHaveClosed(t *testing.T) {
+	comms, begin := joined(t, 3, nil), make(chan struct{})
+	var all, others sync.WaitGroup
+	others.Add(2)
+	for rank, c := range comms {
+		all.Go(func() {
+			ctx := t.Context()
+			if rank == 2 {
+				ctx = held{ctx, new(int), begin, &others}
+			} else {
+				defer others.Done()
+				<-begin
+			}
+			b := make([]byte, 12)
+			require.NoError(t, c.World().AllSum(ctx, call("all_sum", 0), b, b))
+			require.NoError(t, c.Close())
+		})
+	}
+	all.Wait()
+}
+
 func TestArguments(t *testing.T) {
 	ctx := rdmatest.Within(t, 3*time.Minute)
 	typed := func(op string, d graph.DType) collective.Call { return collective.Call{Op: op, DType: d} }
